@@ -1,0 +1,214 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/assay-ci/assay/internal/suite"
+)
+
+// format is the version of the key's definition. Raising it makes every cell run again.
+const format = 1
+
+// A Selection narrows a suite and tells what the suite's files do not hold. Patterns are those of path.Match; an empty
+// list selects everything.
+type Selection struct {
+	Cases, Harnesses, Models, Conditions []string
+
+	Trials   int               // 0: as the cases say
+	Seed     string            // empty: from the suite's digest
+	Executor string            // kind of the executor
+	Versions map[string]string // version of the agent, by harness id
+	Rules    string            // version of the rules that measure and grade
+}
+
+// A Plan is the list of cells of one run, in the order in which they should run.
+type Plan struct {
+	Seed  string `json:"seed"`
+	Cells []Cell `json:"cells"`
+}
+
+// Expand lists the cells of the suite that sel selects, in seeded random order: all first trials before all second ones,
+// so that a spent budget costs every case alike, and the conditions of one case and trial side by side, so that drift of
+// a provider hits them alike. Each position follows from a digest of the cell's own coordinates: adding a case moves no
+// other pair. A pattern that selects nothing is an error.
+func Expand(s *suite.Suite, sel Selection) (*Plan, error) {
+	if err := sel.check(s); err != nil {
+		return nil, err
+	}
+	seed := sel.Seed
+	if seed == "" {
+		seed = strings.TrimPrefix(s.Digest, "sha256:")
+		seed = seed[:min(16, len(seed))]
+	}
+	var cells []Cell
+	interaction := json.RawMessage(s.Interaction.Canonical())
+	for _, h := range s.Harnesses {
+		if !selects(sel.Harnesses, h.ID) {
+			continue
+		}
+		fixed := input{
+			Format: format, Harness: h.Block.Canonical(), Version: sel.Versions[h.ID],
+			Interaction: interaction, Executor: sel.Executor,
+		}
+		for _, m := range h.Models {
+			if !selects(sel.Models, m) {
+				continue
+			}
+			for _, c := range s.Cases {
+				if selects(sel.Cases, c.ID) {
+					cells = append(cells, caseCells(s, sel, fixed, c, h.ID, m)...)
+				}
+			}
+		}
+	}
+	order(cells, seed)
+	return &Plan{Seed: seed, Cells: cells}, nil
+}
+
+// caseCells lists the cells of one case under one harness and model.
+func caseCells(s *suite.Suite, sel Selection, in input, c suite.Case, harness, model string) []Cell {
+	trials := c.Trials
+	if sel.Trials > 0 {
+		trials = sel.Trials
+	}
+	var cells []Cell
+	for _, cond := range s.Conditions {
+		if !selects(sel.Conditions, cond.ID) {
+			continue
+		}
+		in.Case, in.Condition = c.AgentDigest, cond.Digest
+		for t := 1; t <= trials; t++ {
+			in.Cell = Cell{Case: c.ID, Harness: harness, Model: model, Condition: cond.ID, Trial: t}
+			cell := in.Cell
+			cell.Key = digest(in)
+			cell.GradeKey = digest(struct{ Key, Grade, Rules string }{cell.Key, c.GradeDigest, sel.Rules})
+			cells = append(cells, cell)
+		}
+	}
+	return cells
+}
+
+// input is what a key is made of: everything that may change what the agent does. Paths, times, ports, host names and
+// the order of things are never in it.
+type input struct {
+	Format      int
+	Cell        Cell
+	Case        string
+	Condition   string
+	Harness     json.RawMessage
+	Version     string
+	Interaction json.RawMessage
+	Executor    string
+}
+
+func digest(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // strings, numbers and canonical JSON only
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// order sorts cells into rounds by trial, blocks by the digest of seed and block, and arms inside a block likewise.
+func order(cells []Cell, seed string) {
+	type place struct{ block, arm string }
+	places := make(map[Cell]place, len(cells))
+	for _, c := range cells {
+		block := strings.Join([]string{c.Case, c.Harness, c.Model, strconv.Itoa(c.Trial)}, "\x00")
+		places[c] = place{hash(seed, block), hash(seed, block, c.Condition)}
+	}
+	slices.SortFunc(cells, func(a, b Cell) int {
+		if a.Trial != b.Trial {
+			return a.Trial - b.Trial
+		}
+		pa, pb := places[a], places[b]
+		if c := strings.Compare(pa.block, pb.block); c != 0 {
+			return c
+		}
+		return strings.Compare(pa.arm, pb.arm)
+	})
+}
+
+func hash(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return string(sum[:])
+}
+
+// Shard returns the cells of shard i of n, counted from 1. All cells of a case stay in one shard, so its pairs share
+// clock and machine; the largest cases are dealt first, each to the shard that holds the fewest cells.
+func Shard(cells []Cell, i, n int) []Cell {
+	sizes := map[string]int{}
+	for _, c := range cells {
+		sizes[c.Case]++
+	}
+	cases := make([]string, 0, len(sizes))
+	for id := range sizes {
+		cases = append(cases, id)
+	}
+	slices.SortFunc(cases, func(a, b string) int {
+		if sizes[a] != sizes[b] {
+			return sizes[b] - sizes[a]
+		}
+		return strings.Compare(a, b)
+	})
+	load := make([]int, n)
+	shard := map[string]int{}
+	for _, id := range cases {
+		least := slices.Index(load, slices.Min(load))
+		shard[id] = least
+		load[least] += sizes[id]
+	}
+	return slices.DeleteFunc(slices.Clone(cells), func(c Cell) bool { return shard[c.Case] != i-1 })
+}
+
+// check finds patterns that select nothing: a typo must not shrink a benchmark.
+func (sel Selection) check(s *suite.Suite) error {
+	var cases, harnesses, models, conditions []string
+	for _, c := range s.Cases {
+		cases = append(cases, c.ID)
+	}
+	for _, h := range s.Harnesses {
+		harnesses = append(harnesses, h.ID)
+		models = append(models, h.Models...)
+	}
+	for _, c := range s.Conditions {
+		conditions = append(conditions, c.ID)
+	}
+	for _, f := range []struct {
+		what     string
+		patterns []string
+		have     []string
+	}{
+		{"case", sel.Cases, cases},
+		{"harness", sel.Harnesses, harnesses},
+		{"model", sel.Models, models},
+		{"condition", sel.Conditions, conditions},
+	} {
+		for _, p := range f.patterns {
+			if !slices.ContainsFunc(f.have, func(id string) bool { return selects([]string{p}, id) }) {
+				slices.Sort(f.have)
+				return fmt.Errorf("no %s matches %q; the suite has %s", f.what, p, strings.Join(slices.Compact(f.have), ", "))
+			}
+		}
+	}
+	return nil
+}
+
+// selects tells whether id matches one of the patterns, or there are none.
+func selects(patterns []string, id string) bool {
+	if len(patterns) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, err := path.Match(p, id)
+		return p == id || err == nil && ok
+	})
+}
