@@ -1,0 +1,118 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"unicode/utf8"
+)
+
+// MaxLine is the longest line, in bytes without its newline, that [Read] decodes and a [Writer] writes.
+const MaxLine = 16 << 20
+
+// A LineError is one line of a trace that is JSON but no event. It is a value in the stream of [Read]: reading goes on.
+type LineError struct {
+	Line int // from 1
+	Err  error
+}
+
+func (e *LineError) Error() string { return fmt.Sprintf("trace line %d: %v", e.Line, e.Err) }
+
+// Unwrap returns the cause.
+func (e *LineError) Unwrap() error { return e.Err }
+
+// Read yields the events of a trace in their order. No line ends the reading:
+//
+//   - a line that is not JSON, or longer than [MaxLine], is an event of [KindOther] with a note in Text and the head of
+//     the line, as a JSON string, in Raw;
+//   - a line that is JSON but no event is a [LineError] beside a zero Event;
+//   - an event of an unknown kind becomes KindOther, with the whole line in Raw.
+//
+// Bytes that are not UTF-8 become U+FFFD, empty lines are passed over. Only an error of r ends the sequence early; it is
+// the last value.
+func Read(r io.Reader) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		in := bufio.NewReaderSize(r, 64<<10)
+		var line []byte
+		for n := 1; ; n++ {
+			var size int64
+			var err error
+			line, size, err = readLine(in, line[:0])
+			if size > 0 {
+				if e, fault, ok := parse(line, size, n); ok && !yield(e, fault) {
+					return
+				}
+			}
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(Event{}, fmt.Errorf("trace line %d: %w", n, err))
+				return
+			}
+		}
+	}
+}
+
+// readLine appends the next line to buf, without its newline and at most MaxLine bytes of it, and returns the line's full
+// size. The error is the reader's, io.EOF after the last line.
+func readLine(in *bufio.Reader, buf []byte) (line []byte, size int64, err error) {
+	for {
+		part, err := in.ReadSlice('\n')
+		ended := err == nil
+		if ended {
+			part = part[:len(part)-1]
+		}
+		size += int64(len(part))
+		buf = append(buf, part[:min(len(part), MaxLine-len(buf))]...)
+		if ended || !errors.Is(err, bufio.ErrBufferFull) {
+			return buf, size, err
+		}
+	}
+}
+
+// parse turns one line into an event or a fault; ok is false for a blank line.
+func parse(line []byte, size int64, n int) (e Event, fault error, ok bool) {
+	if size > int64(len(line)) {
+		return foreign(line, fmt.Sprintf("line %d has %d bytes, more than %d, and was left out", n, size, MaxLine)), nil, true
+	}
+	line = bytes.TrimSpace(line)
+	if len(line) == 0 {
+		return Event{}, nil, false
+	}
+	if !utf8.Valid(line) {
+		line = bytes.ToValidUTF8(line, []byte("\uFFFD"))
+	}
+	if !json.Valid(line) {
+		return foreign(line, fmt.Sprintf("line %d is not JSON", n)), nil, true
+	}
+	if err := json.Unmarshal(line, &e); err != nil {
+		return Event{}, &LineError{n, err}, true
+	}
+	if e.Kind == "" {
+		return Event{}, &LineError{n, errors.New("an event needs a kind")}, true
+	}
+	if !known(e.Kind) {
+		e.Kind, e.Raw = KindOther, bytes.Clone(line)
+	}
+	return e, nil, true
+}
+
+// foreign is the event of a line that could not be read as one.
+func foreign(line []byte, note string) Event {
+	return Event{Kind: KindOther, Text: note, Raw: quote(line)}
+}
+
+func known(k Kind) bool {
+	switch k {
+	case KindSessionStart, KindUserMessage, KindAssistantText, KindThinking, KindToolCall, KindToolResult, KindPlan,
+		KindPermissionRequest, KindPermissionResponse, KindQuestion, KindAnswer, KindFileIO, KindUsage, KindModelCall,
+		KindRetry, KindError, KindSubagent, KindStop, KindOther:
+		return true
+	}
+	return false
+}
