@@ -1,0 +1,173 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// HostOptions describe a place on this host. The folders are absolute and exist; the place does not remove them.
+type HostOptions struct {
+	Work, Home, Tmp string
+	Env             []string // NAME=value, what the place itself sets
+	Host            []string // the environment of the host, from which PATH, LANG, LC_ALL and TZ are taken
+	Supervisor      []string // argv that runs [Supervise]; its first element is a path
+	Token           string   // unique to this place; marks its processes as ASSAY_CELL=<token>
+}
+
+// A Host is a place on this host. Its commands run as the user that we are: see [Kinds] for what that does not protect.
+type Host struct {
+	env        map[string]string
+	supervisor []string
+	root       *os.Root
+	ended      context.CancelFunc // ends all running commands
+	life       context.Context
+
+	mu      sync.Mutex
+	closed  bool
+	used    bool           // a command was run
+	running sync.WaitGroup // commands
+}
+
+var _ Executor = (*Host)(nil)
+
+// NewHost opens a place. It is an error where the processes of a command cannot be contained: anywhere but on Linux.
+func NewHost(o HostOptions) (*Host, error) {
+	if err := canContain(); err != nil {
+		return nil, fmt.Errorf("host executor: %w", err)
+	}
+	if len(o.Supervisor) == 0 || o.Token == "" {
+		return nil, errors.New("host executor: no supervisor or no token given")
+	}
+	for _, dir := range []string{o.Home, o.Tmp, o.Work} {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return nil, fmt.Errorf("host executor: %w", err)
+		}
+		if !filepath.IsAbs(dir) || !info.IsDir() {
+			return nil, fmt.Errorf("host executor: %s: want the absolute path of a folder", dir)
+		}
+	}
+	env, err := placeEnv(o)
+	if err != nil {
+		return nil, fmt.Errorf("host executor: %w", err)
+	}
+	root, err := os.OpenRoot(o.Work)
+	if err != nil {
+		return nil, fmt.Errorf("host executor: %w", err)
+	}
+	life, ended := context.WithCancel(context.Background())
+	return &Host{env: env, supervisor: slices.Clone(o.Supervisor), root: root, life: life, ended: ended}, nil
+}
+
+// Files returns the work folder.
+func (h *Host) Files() FS { return folder{h.root} }
+
+// Close cancels the commands that run, waits for their end or for ctx, and ends every process that carries the token of
+// the place. The second call does nothing.
+func (h *Host) Close(ctx context.Context) error {
+	h.mu.Lock()
+	closed := h.closed
+	h.closed = true
+	h.mu.Unlock()
+	if closed {
+		return nil
+	}
+	h.ended()
+	gone := make(chan struct{})
+	go func() { h.running.Wait(); close(gone) }()
+	var err error
+	select {
+	case <-gone:
+	case <-ctx.Done():
+		err = fmt.Errorf("close place: commands still run: %w", context.Cause(ctx))
+	}
+	if h.used {
+		endOrphans()
+		endMarked(tokenName + "=" + h.env[tokenName])
+	}
+	return errors.Join(err, h.root.Close())
+}
+
+// enter registers a command with the place; leave it with h.running.Done.
+func (h *Host) enter() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return errors.New("the place is closed")
+	}
+	h.used = true
+	h.running.Add(1)
+	return nil
+}
+
+// Run runs one command below a supervisor of its own.
+func (h *Host) Run(ctx context.Context, c Command) (Exit, error) {
+	if err := h.enter(); err != nil {
+		return Exit{}, fmt.Errorf("run: %w", err)
+	}
+	defer h.running.Done()
+	env, err := h.check(c)
+	if err != nil {
+		return Exit{}, fmt.Errorf("run: %w", err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(h.life, func() { cancel(errors.New("the place is closed")) })()
+
+	dir, err := h.root.OpenFile(filepath.Clean(c.Dir), os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return noFolder(c, err)
+	}
+	defer dir.Close()
+	exit, err := supervise(ctx, h.supervisor, c, env, dir)
+	if err != nil {
+		return exit, fmt.Errorf("run %s: %w", c.Argv[0], err)
+	}
+	return exit, nil
+}
+
+// check refuses what can never be run and returns the environment of the command.
+func (h *Host) check(c Command) ([]string, error) {
+	if len(c.Argv) == 0 || c.Argv[0] == "" {
+		return nil, errors.New("no program named")
+	}
+	for i, arg := range c.Argv {
+		if strings.ContainsRune(arg, 0) {
+			return nil, fmt.Errorf("argument %d of %q holds a NUL byte", i, c.Argv[0])
+		}
+	}
+	if c.Dir != "" && !filepath.IsLocal(c.Dir) {
+		return nil, fmt.Errorf("folder %q is not below the work folder", c.Dir)
+	}
+	env := maps.Clone(h.env)
+	if err := addEnv(env, c.Env); err != nil {
+		return nil, err
+	}
+	return listEnv(env), nil
+}
+
+// noFolder is the end of a command whose folder is not there: an agent may have removed it, so it is data.
+func noFolder(c Command, err error) (Exit, error) {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		err = pathErr.Err
+	}
+	text := fmt.Sprintf("assay: folder %s: %v\n", c.Dir, err)
+	exit := Exit{Code: 126, Err: int64(len(text))}
+	if c.Stderr != nil {
+		if _, err := io.WriteString(c.Stderr, text); err != nil {
+			return exit, fmt.Errorf("run %s: %w", c.Argv[0], err)
+		}
+	}
+	return exit, nil
+}

@@ -1,0 +1,881 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// The test binary is also the supervisor, the misbehaving programs, and a host that is killed.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "supervise":
+			os.Exit(Supervise(os.Args[2:]))
+		case "play":
+			os.Exit(play(os.Args[2], os.Args[3:]))
+		}
+	}
+	if err := Harden(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// play is what the programs under test do.
+func play(part string, args []string) int {
+	switch part {
+	case "exit":
+		code, _ := strconv.Atoi(args[0])
+		fmt.Println("to stdout")
+		fmt.Fprintln(os.Stderr, "to stderr")
+		return code
+	case "sleep":
+		time.Sleep(time.Hour)
+	case "note": // args: file; writes its pid and sleeps
+		note(args[0])
+		time.Sleep(time.Hour)
+	case "twice": // the middle of a double fork
+		begin(true, "note", args[0])
+	case "family": // args: folder, then what to do; three kinds of grandchildren
+		begin(false, "note", args[0]+"/plain")
+		begin(true, "note", args[0]+"/setsid")
+		begin(false, "twice", args[0]+"/double")
+		for _, name := range family {
+			waitFor(args[0] + "/" + name)
+		}
+		return play(args[1], args[2:])
+	case "stubborn": // args: file; ignores TERM
+		signal.Ignore(syscall.SIGTERM)
+		note(args[0])
+		time.Sleep(time.Hour)
+	case "polite": // args: file; ends at TERM with a code of its own
+		term := make(chan os.Signal, 1)
+		signal.Notify(term, syscall.SIGTERM)
+		note(args[0])
+		<-term
+		fmt.Println("good bye")
+		return 3
+	case "hold": // leaves a child that holds stdout
+		begin(false, "sleep")
+		fmt.Println("done")
+	case "late": // leaves a child that still writes
+		begin(false, "later")
+	case "later":
+		time.Sleep(100 * time.Millisecond)
+		fmt.Println("late")
+	case "flood": // args: bytes
+		n, _ := strconv.ParseInt(args[0], 10, 64)
+		piece := bytes.Repeat([]byte{'x', 0, 0xff, 'y'}, 16<<10)
+		for n > 0 {
+			m, err := os.Stdout.Write(piece[:min(n, int64(len(piece)))])
+			if err != nil {
+				return 1
+			}
+			n -= int64(m)
+		}
+	case "noisy":
+		os.Stderr.Write(bytes.Repeat([]byte("e"), 300_000))
+		fmt.Println("done")
+	case "raw":
+		os.Stdout.WriteString("a\xff\x00\xfe\nb")
+	case "cat":
+		io.Copy(os.Stdout, os.Stdin)
+	case "closed": // closes its output and goes on for a while
+		os.Stdout.Close()
+		os.Stderr.Close()
+		time.Sleep(200 * time.Millisecond)
+		return 5
+	case "suicide":
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		time.Sleep(time.Hour)
+	case "env":
+		for _, v := range os.Environ() {
+			fmt.Println(v)
+		}
+	case "where":
+		dir, _ := os.Getwd()
+		fmt.Println(dir)
+	case "state": // what a program can see of how it was started
+		for fd := range 3 {
+			flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+			fmt.Println("blocking", fd, err == nil && flags&unix.O_NONBLOCK == 0)
+		}
+		fds, _ := filepath.Glob("/proc/self/fd/*")
+		for _, fd := range fds {
+			target, _ := os.Readlink(fd)
+			if number, _ := strconv.Atoi(filepath.Base(fd)); number > 2 && (strings.HasPrefix(target, "pipe:") || strings.HasPrefix(target, "socket:")) {
+				fmt.Println("inherited", target)
+			}
+		}
+		sid, _ := unix.Getsid(0)
+		fmt.Println("leads its session", sid == os.Getpid())
+		fmt.Println("leads its group", unix.Getpgrp() == os.Getpid())
+		_, err := os.Open("/dev/tty")
+		fmt.Println("terminal", err == nil)
+		fmt.Printf("umask %03o\n", unix.Umask(0))
+		fmt.Println("TERM ignored", signal.Ignored(syscall.SIGTERM), "HUP ignored", signal.Ignored(syscall.SIGHUP))
+	case "regicide": // args: folder; kills its supervisor, leaving a family
+		ppid := os.Getppid()
+		for _, name := range family {
+			waitFor(args[0] + "/" + name)
+		}
+		syscall.Kill(ppid, syscall.SIGKILL)
+		time.Sleep(time.Hour)
+	case "freeze": // stops its supervisor
+		syscall.Kill(os.Getppid(), syscall.SIGSTOP)
+	case "host": // args: folder; runs a family in a place of its own until it is killed
+		h, err := NewHost(options(args[0], "killed"))
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		h.Run(context.Background(), Command{Argv: self("family", args[0], "note", args[0]+"/main")})
+	default:
+		fmt.Fprintln(os.Stderr, "no such part:", part)
+		return 99
+	}
+	return 0
+}
+
+var family = []string{"plain", "setsid", "double"}
+
+// self is the argv of a part.
+func self(part string, args ...string) []string {
+	exe, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return append([]string{exe, "play", part}, args...)
+}
+
+// begin starts a part and leaves it alone.
+func begin(setsid bool, part string, args ...string) {
+	argv := self(part, args...)
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: setsid}
+	if setsid {
+		cmd.Env = []string{} // and nothing that would give it away
+	}
+	if err := cmd.Start(); err != nil {
+		panic(err)
+	}
+}
+
+// note writes our pid to a file.
+func note(file string) {
+	if err := os.WriteFile(file+".tmp", []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
+		panic(err)
+	}
+	os.Rename(file+".tmp", file)
+}
+
+// waitFor waits until a file is there.
+func waitFor(file string) {
+	for range 3000 {
+		if _, err := os.Stat(file); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	panic("nobody wrote " + file)
+}
+
+// alive returns the names of the notes in a folder whose processes live.
+func alive(t *testing.T, dir string) []string {
+	t.Helper()
+	notes, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var living []string
+	for _, n := range notes {
+		text, _ := os.ReadFile(filepath.Join(dir, n.Name()))
+		pid, err := strconv.Atoi(string(text))
+		if err != nil {
+			continue
+		}
+		if p, err := look(pid); err == nil && !p.zombie {
+			living = append(living, n.Name())
+		}
+	}
+	return living
+}
+
+func options(dir, token string) HostOptions {
+	return HostOptions{Work: dir, Home: dir, Tmp: dir, Token: token, Host: []string{"PATH=/usr/local/bin:/usr/bin:/bin"},
+		Supervisor: []string{self("")[0], "supervise"}}
+}
+
+// newHost opens a place whose folders are a fresh folder.
+func newHost(t testing.TB) (*Host, string) {
+	t.Helper()
+	dir := t.TempDir()
+	h, err := NewHost(options(dir, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(context.Background()); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return h, dir
+}
+
+// run runs a command and returns what it wrote.
+func run(t testing.TB, h *Host, c Command) (exit Exit, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	c.Stdout, c.Stderr = &out, &err
+	exit, fault := h.Run(context.Background(), c)
+	if fault != nil {
+		t.Fatalf("Run %q: %v", c.Argv, fault)
+	}
+	return exit, out.String(), err.String()
+}
+
+// facts clears what differs from run to run.
+func facts(e Exit) Exit {
+	e.Took = 0
+	return e
+}
+
+func TestExitIsData(t *testing.T) {
+	t.Parallel()
+	h, dir := newHost(t)
+	for name, text := range map[string]string{"plain.txt": "x", "script": "#!/bin/sh\necho script\n", "lost": "#!/no/such/interpreter\n", "bare": "echo bare\n"} {
+		mode := os.FileMode(0o755)
+		if name == "plain.txt" {
+			mode = 0o644
+		}
+		if err := h.Files().Put("bin/"+name, strings.NewReader(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	os.Symlink("/", filepath.Join(dir, "away"))
+	for _, c := range []struct {
+		rule           string
+		command        Command
+		exit           Exit
+		stdout, stderr string
+	}{
+		{"A03: exits 7 with an error", Command{Argv: self("exit", "7")}, Exit{Code: 7, Out: 10, Err: 10}, "to stdout\n", "to stderr\n"},
+		{"ends well", Command{Argv: self("exit", "0")}, Exit{Out: 10, Err: 10}, "to stdout\n", "to stderr\n"},
+		{"killed by a signal", Command{Argv: self("suicide")}, Exit{Code: -1, Signal: "SIGKILL"}, "", ""},
+		{"invalid UTF-8 and NUL are kept", Command{Argv: self("raw")}, Exit{Out: 6}, "a\xff\x00\xfe\nb", ""},
+		{"no such program", Command{Argv: []string{"no-such-program"}}, Exit{Code: 127, Err: 51}, "", "assay: no-such-program: no such program on PATH\n"},
+		{"no such file", Command{Argv: []string{"./none"}}, Exit{Code: 127, Err: 41}, "", "assay: ./none: no such file or directory\n"},
+		{"not executable", Command{Argv: []string{"./bin/plain.txt"}}, Exit{Code: 126, Err: 42}, "", "assay: ./bin/plain.txt: permission denied\n"},
+		{"a folder", Command{Argv: []string{"./bin"}}, Exit{Code: 126, Err: 32}, "", "assay: ./bin: permission denied\n"},
+		{"interpreter missing", Command{Argv: []string{"bin/lost"}}, Exit{Code: 127, Err: 42}, "", "assay: bin/lost: no such file or directory\n"},
+		{"no interpreter named", Command{Argv: []string{"bin/bare"}}, Exit{Code: 126, Err: 34}, "", "assay: bin/bare: exec format error\n"},
+		{"argument list too long", Command{Argv: []string{"sh", strings.Repeat("x", 200_000)}}, Exit{Code: 126, Err: 35}, "", "assay: sh: argument list too long\n"},
+		{"relative to the folder", Command{Argv: []string{"./script"}, Dir: "bin"}, Exit{Out: 7}, "script\n", ""},
+		{"by the command's own PATH", Command{Argv: []string{"script"}, Env: []string{"PATH=" + dir + "/bin"}}, Exit{Out: 7}, "script\n", ""},
+		{"never by a relative PATH", Command{Argv: []string{"script"}, Env: []string{"PATH=bin:."}}, Exit{Code: 127, Err: 38}, "", "assay: script: no such program on PATH\n"},
+		{"folder is not there", Command{Argv: []string{"true"}, Dir: "gone"}, Exit{Code: 126, Err: 45}, "", "assay: folder gone: no such file or directory\n"},
+		{"folder is a file", Command{Argv: []string{"true"}, Dir: "bin/script"}, Exit{Code: 126, Err: 42}, "", "assay: folder bin/script: not a directory\n"},
+		{"folder leads away", Command{Argv: []string{"true"}, Dir: "away"}, Exit{Code: 126, Err: 43}, "", "assay: folder away: path escapes from parent\n"},
+		{"stdin is at its end", Command{Argv: self("cat")}, Exit{}, "", ""},
+		{"stdin is read", Command{Argv: self("cat"), Stdin: strings.NewReader("prompt \xff")}, Exit{Out: 8}, "prompt \xff", ""},
+		{"output closed early", Command{Argv: self("closed")}, Exit{Code: 5}, "", ""},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			t.Parallel()
+			exit, stdout, stderr := run(t, h, c.command)
+			c.exit.Err = int64(len(c.stderr))
+			c.exit.Out = int64(len(c.stdout))
+			if diff := cmp.Diff(c.exit, facts(exit)); diff != "" {
+				t.Errorf("exit (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff([]string{c.stdout, c.stderr}, []string{stdout, stderr}); diff != "" {
+				t.Errorf("output (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	t.Parallel()
+	h, _ := newHost(t)
+	for rule, c := range map[string]Command{
+		"nothing to run":     {},
+		"empty program":      {Argv: []string{""}},
+		"NUL in the program": {Argv: []string{"tr\x00ue"}},
+		"NUL in an argument": {Argv: []string{"true", "a\x00b"}},
+		"forbidden variable": {Argv: []string{"true"}, Env: []string{"GITHUB_TOKEN=x"}},
+		"variable unnamed":   {Argv: []string{"true"}, Env: []string{"=x"}},
+		"folder outside":     {Argv: []string{"true"}, Dir: "../x"},
+		"absolute folder":    {Argv: []string{"true"}, Dir: "/"},
+	} {
+		if exit, err := h.Run(context.Background(), c); err == nil {
+			t.Errorf("%s: %+v", rule, exit)
+		}
+	}
+}
+
+func TestNewHostRefuses(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for rule, change := range map[string]func(*HostOptions){
+		"no work folder":     func(o *HostOptions) { o.Work = filepath.Join(dir, "none") },
+		"relative folder":    func(o *HostOptions) { o.Home = "." },
+		"file for a folder":  func(o *HostOptions) { o.Tmp = file },
+		"no token":           func(o *HostOptions) { o.Token = "" },
+		"no supervisor":      func(o *HostOptions) { o.Supervisor = nil },
+		"forbidden variable": func(o *HostOptions) { o.Env = []string{"NPM_TOKEN=x"} },
+	} {
+		o := options(dir, "t")
+		change(&o)
+		if h, err := NewHost(o); err == nil {
+			t.Errorf("%s: no error", rule)
+			h.Close(context.Background())
+		}
+	}
+}
+
+func TestEnvironmentIsExact(t *testing.T) {
+	t.Parallel()
+	h, dir := newHost(t)
+	_, stdout, _ := run(t, h, Command{Argv: self("env"), Env: []string{"MINE=a=b", "BYTES=\xff", "TMPDIR=/else"}})
+	got := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
+	want := []string{"ASSAY_CELL=" + h.env["ASSAY_CELL"], "BYTES=\xff", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1",
+		"HOME=" + dir, "MINE=a=b", "PATH=/usr/local/bin:/usr/bin:/bin", "TERM=dumb", "TMPDIR=/else"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("environment (-want +got):\n%s", diff)
+	}
+}
+
+func TestCommandStartsClean(t *testing.T) {
+	t.Parallel()
+	h, _ := newHost(t)
+	var leak [2]int // such as the pipe of a make that started us
+	if err := unix.Pipe2(leak[:], 0); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(leak[0])
+	defer unix.Close(leak[1])
+	_, stdout, _ := run(t, h, Command{Argv: self("state")})
+	want := "blocking 0 true\nblocking 1 true\nblocking 2 true\nleads its session true\nleads its group true\nterminal false\n" +
+		"umask 022\nTERM ignored false HUP ignored false\n"
+	if diff := cmp.Diff(want, stdout); diff != "" {
+		t.Errorf("state (-want +got):\n%s", diff)
+	}
+}
+
+// when returns a context that is cancelled as soon as a file is there.
+func when(t *testing.T, file string) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	waiting.Go(func() { waitFor(file); cancel() })
+	t.Cleanup(waiting.Wait)
+	return ctx
+}
+
+func TestA01NothingOutlivesItsCommand(t *testing.T) {
+	t.Parallel()
+	h, dir := newHost(t)
+	began := time.Now()
+	exit, _, _ := run(t, h, Command{Argv: self("family", dir, "exit", "0")})
+	if left := alive(t, dir); len(left) > 0 {
+		t.Errorf("outlived their command: %q", left)
+	}
+	want := Exit{Swept: 3, Out: 10, Err: 10}
+	if diff := cmp.Diff(want, facts(exit)); diff != "" {
+		t.Errorf("exit (-want +got):\n%s", diff)
+	}
+	if over := time.Since(began) - exit.Took; over > linger+time.Second {
+		t.Errorf("took %v more than the command itself", over)
+	}
+}
+
+func TestA01NothingOutlivesACancel(t *testing.T) {
+	t.Parallel()
+	h, dir := newHost(t)
+	exit, err := h.Run(when(t, dir+"/main"), Command{Argv: self("family", dir, "note", dir+"/main")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := alive(t, dir); len(left) > 0 {
+		t.Errorf("outlived their command: %q", left)
+	}
+	if exit.Swept < 2 { // the one in the command's group has got TERM, too
+		t.Errorf("swept %d, want those that left the group", exit.Swept)
+	}
+	exit.Swept = 0
+	if diff := cmp.Diff(Exit{Code: -1, Signal: "SIGTERM", Cancelled: true}, facts(exit)); diff != "" {
+		t.Errorf("exit (-want +got):\n%s", diff)
+	}
+}
+
+func TestA01ForkingOnAndOnIsEnded(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip("needs setsid")
+	}
+	h, dir := newHost(t)
+	// Each generation starts the next in a session of its own and is gone.
+	if err := h.Files().Put("hop", strings.NewReader("#!/bin/sh\necho $$ >last\nsetsid ./hop &\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	exit, _, _ := run(t, h, Command{Argv: []string{"./hop"}})
+	if len(exit.Survivors) > 0 {
+		t.Errorf("survivors: %q", exit.Survivors)
+	}
+	os.Remove(filepath.Join(dir, "last"))
+	time.Sleep(100 * time.Millisecond) // for a generation that got away to show itself
+	if _, err := os.Stat(filepath.Join(dir, "last")); err == nil {
+		t.Error("it hops on")
+	}
+}
+
+func TestTermIsIgnored(t *testing.T) {
+	t.Parallel()
+	h, dir := newHost(t)
+	const grace = 300 * time.Millisecond
+	ctx := when(t, dir+"/main")
+	asked := make(chan time.Time, 1)
+	context.AfterFunc(ctx, func() { asked <- time.Now() })
+	exit, err := h.Run(ctx, Command{Argv: self("stubborn", dir+"/main"), Grace: grace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(<-asked); took < grace-50*time.Millisecond || took > grace+hardLimit {
+		t.Errorf("ended %v after it was asked to", took)
+	}
+	if diff := cmp.Diff(Exit{Code: -1, Signal: "SIGKILL", Cancelled: true}, facts(exit)); diff != "" {
+		t.Errorf("exit (-want +got):\n%s", diff)
+	}
+}
+
+func TestTermIsHeard(t *testing.T) {
+	t.Parallel()
+	h, dir := newHost(t)
+	var out bytes.Buffer
+	exit, err := h.Run(when(t, dir+"/main"), Command{Argv: self("polite", dir+"/main"), Stdout: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Exit{Code: 3, Cancelled: true, Out: 9}, facts(exit)); diff != "" || out.String() != "good bye\n" {
+		t.Errorf("exit (-want +got):\n%s\noutput %q", diff, out.String())
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	h, _ := newHost(t)
+	const timeout, grace = 300 * time.Millisecond, time.Second
+	began := time.Now()
+	exit, _, _ := run(t, h, Command{Argv: []string{"sh", "-c", "sleep 100 & sleep 100"}, Timeout: timeout, Grace: grace})
+	if took := time.Since(began); took < timeout || took > timeout+grace+hardLimit {
+		t.Errorf("took %v", took)
+	}
+	exit.Swept = 0 // a sleep may still be dying of its TERM
+	if diff := cmp.Diff(Exit{Code: -1, Signal: "SIGTERM", TimedOut: true}, facts(exit)); diff != "" {
+		t.Errorf("exit (-want +got):\n%s", diff)
+	}
+}
+
+func TestDeadlineOfTheContextIsATimeout(t *testing.T) {
+	t.Parallel()
+	h, _ := newHost(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	exit, err := h.Run(ctx, Command{Argv: []string{"sleep", "100"}})
+	if err != nil || !exit.TimedOut || exit.Cancelled {
+		t.Errorf("%+v, %v", exit, err)
+	}
+}
+
+func TestCancelledBeforeItStarts(t *testing.T) {
+	t.Parallel()
+	h, _ := newHost(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	exit, err := h.Run(ctx, Command{Argv: []string{"sleep", "100"}})
+	if err != nil || !exit.Cancelled || exit.Signal != "SIGTERM" {
+		t.Errorf("%+v, %v", exit, err)
+	}
+}
+
+func TestA02HeldOutputEndsWithTheCommand(t *testing.T) {
+	t.Parallel()
+	h, _ := newHost(t)
+	began := time.Now()
+	exit, stdout, _ := run(t, h, Command{Argv: self("hold"), Timeout: 30 * time.Second})
+	if over := time.Since(began) - exit.Took; over > time.Second {
+		t.Errorf("ended %v after the command", over)
+	}
+	if diff := cmp.Diff(Exit{Out: 5, Swept: 1}, facts(exit)); diff != "" || stdout != "done\n" {
+		t.Errorf("exit (-want +got):\n%s\noutput %q", diff, stdout)
+	}
+}
+
+func TestA02WhatIsLeftMayFinishItsOutput(t *testing.T) {
+	t.Parallel()
+	h, _ := newHost(t)
+	exit, stdout, _ := run(t, h, Command{Argv: self("late")})
+	if diff := cmp.Diff(Exit{Out: 5}, facts(exit)); diff != "" || stdout != "late\n" {
+		t.Errorf("exit (-want +got):\n%s\noutput %q", diff, stdout)
+	}
+}
+
+func TestA02OutputHeldFromOutside(t *testing.T) {
+	t.Parallel()
+	h, dir := newHost(t)
+	// The command opens our end for us: a process that is not its own then holds its output.
+	ctx := t.Context()
+	held := make(chan *os.File, 1)
+	go func() {
+		waitFor(dir + "/main")
+		pid, _ := os.ReadFile(dir + "/main")
+		f, _ := os.OpenFile("/proc/"+string(pid)+"/fd/1", os.O_WRONLY, 0)
+		held <- f
+	}()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var holder *os.File
+	go func() { holder = <-held; cancel() }()
+	exit, err := h.Run(ctx, Command{Argv: self("polite", dir+"/main")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close()
+	if diff := cmp.Diff(Exit{Code: 3, Cancelled: true, Out: 9, Truncated: true}, facts(exit)); diff != "" {
+		t.Errorf("exit (-want +got):\n%s", diff)
+	}
+}
+
+func TestA04StderrFloodWithoutReadingStdin(t *testing.T) {
+	t.Parallel()
+	h, _ := newHost(t)
+	exit, stdout, stderr := run(t, h, Command{Argv: self("noisy"), Stdin: readerFunc(func(p []byte) (int, error) { return len(p), nil })})
+	if diff := cmp.Diff(Exit{Out: 5, Err: 300_000}, facts(exit)); diff != "" || stdout != "done\n" || len(stderr) != 300_000 {
+		t.Errorf("exit (-want +got):\n%s\noutput %q, %d bytes on stderr", diff, stdout, len(stderr))
+	}
+}
+
+func TestStdinThatNeverEndsIsLeft(t *testing.T) {
+	t.Parallel()
+	h, _ := newHost(t)
+	r, w := io.Pipe()
+	defer w.Close()
+	within(t, 10*time.Second, func() {
+		if exit, _, _ := run(t, h, Command{Argv: []string{"true"}, Stdin: r}); exit.Code != 0 {
+			t.Errorf("%+v", exit)
+		}
+	})
+}
+
+func TestStdinIsADialogue(t *testing.T) {
+	t.Parallel()
+	h, _ := newHost(t)
+	in, inW := io.Pipe()
+	outR, out := io.Pipe()
+	var talk sync.WaitGroup
+	talk.Go(func() {
+		defer inW.Close()
+		line := make([]byte, 5)
+		for _, word := range []string{"one\n\n", "two\n\n"} {
+			io.WriteString(inW, word)
+			if _, err := io.ReadFull(outR, line); err != nil || string(line) != word {
+				t.Errorf("answer %q, %v", line, err)
+			}
+		}
+	})
+	exit, err := h.Run(t.Context(), Command{Argv: self("cat"), Stdin: in, Stdout: out})
+	talk.Wait()
+	if diff := cmp.Diff(Exit{Out: 10}, facts(exit)); diff != "" || err != nil {
+		t.Errorf("%v, exit (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestA05HugeOutputInFlatMemory(t *testing.T) {
+	size := int64(1 << 30)
+	if testing.Short() {
+		size = 64 << 20
+	}
+	h, _ := newHost(t)
+	var kept counter
+	log := NewLog(&kept)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	exit, err := h.Run(t.Context(), Command{Argv: self("flood", strconv.FormatInt(size, 10)), Stdout: log, Stderr: log, MaxOutput: 2 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Exit{Out: size}, facts(exit)); diff != "" {
+		t.Errorf("exit (-want +got):\n%s", diff)
+	}
+	if grown := int64(after.TotalAlloc - before.TotalAlloc); grown > 16<<20 {
+		t.Errorf("allocated %d MiB", grown>>20)
+	}
+	if kept < logHead+logTail || kept > logHead+logTail+100 {
+		t.Errorf("kept %d bytes", kept)
+	}
+	t.Logf("%.0f MB/s", float64(size)/1e6/exit.Took.Seconds())
+}
+
+func TestMaxOutput(t *testing.T) {
+	t.Parallel()
+	h, _ := newHost(t)
+	for limit, want := range map[int64]Exit{
+		99_999:  {Out: 100_000, Truncated: true},
+		100_000: {Out: 100_000},
+	} {
+		var out counter
+		exit, err := h.Run(t.Context(), Command{Argv: self("flood", "100000"), Stdout: &out, MaxOutput: limit})
+		if diff := cmp.Diff(want, facts(exit)); diff != "" || err != nil || int64(out) != limit {
+			t.Errorf("limit %d: %v, passed on %d, exit (-want +got):\n%s", limit, err, out, diff)
+		}
+	}
+}
+
+func TestWriterThatFailsIsOurError(t *testing.T) {
+	t.Parallel()
+	h, _ := newHost(t)
+	full := errors.New("disk full")
+	exit, err := h.Run(t.Context(), Command{Argv: self("flood", "1000000"), Stdout: writerFunc(func([]byte) (int, error) { return 0, full })})
+	if !errors.Is(err, full) || exit.Out != 1_000_000 || exit.Code != 0 {
+		t.Errorf("%+v, %v", exit, err)
+	}
+}
+
+func TestNeighboursAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	one, oneDir := newHost(t)
+	two, twoDir := newHost(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var ended sync.WaitGroup
+	ended.Go(func() { two.Run(ctx, Command{Argv: self("family", twoDir, "note", twoDir+"/main")}) })
+	waitFor(twoDir + "/main")
+	if exit, _, _ := run(t, one, Command{Argv: self("family", oneDir, "exit", "0")}); exit.Swept != 3 {
+		t.Errorf("%+v", exit)
+	}
+	if err := one.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"double", "main", "plain", "setsid"}, alive(t, twoDir)); diff != "" {
+		t.Errorf("processes of the neighbour (-want +got):\n%s", diff)
+	}
+	cancel()
+	ended.Wait()
+}
+
+func TestCommandsOfOnePlaceRunTogether(t *testing.T) {
+	t.Parallel()
+	h, dir := newHost(t)
+	ctx := when(t, dir+"/long")
+	var long Exit
+	var both sync.WaitGroup
+	both.Go(func() { long, _ = h.Run(ctx, Command{Argv: self("polite", dir+"/long")}) })
+	for range 3 {
+		if exit, _, _ := run(t, h, Command{Argv: self("exit", "7")}); exit.Code != 7 {
+			t.Errorf("%+v", exit)
+		}
+	}
+	both.Wait()
+	if long.Code != 3 {
+		t.Errorf("%+v", long)
+	}
+}
+
+func TestCloseEndsWhatRuns(t *testing.T) {
+	t.Parallel()
+	h, dir := newHost(t)
+	var ended sync.WaitGroup
+	var exit Exit
+	var err error
+	ended.Go(func() {
+		exit, err = h.Run(context.Background(), Command{Argv: self("family", dir, "stubborn", dir+"/main")})
+	})
+	waitFor(dir + "/main")
+	within(t, 5*time.Second, func() {
+		for range 2 {
+			if err := h.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if left := alive(t, dir); len(left) > 0 {
+		t.Errorf("alive after Close: %q", left)
+	}
+	ended.Wait()
+	if err != nil || !exit.Cancelled {
+		t.Errorf("%+v, %v", exit, err)
+	}
+	if _, err := h.Run(context.Background(), Command{Argv: []string{"true"}}); err == nil {
+		t.Error("Run after Close succeeded")
+	}
+	if _, err := h.Files().Open("main"); err == nil {
+		t.Error("Open after Close succeeded")
+	}
+}
+
+func TestA31SupervisorIsKilled(t *testing.T) {
+	t.Parallel()
+	h, dir := newHost(t)
+	exit, err := h.Run(t.Context(), Command{Argv: self("family", dir, "regicide", dir)})
+	if err == nil {
+		t.Errorf("no error: %+v", exit)
+	}
+	if left := alive(t, dir); len(left) > 0 {
+		t.Errorf("outlived their command: %q", left)
+	}
+}
+
+func TestA31SupervisorIsStopped(t *testing.T) {
+	t.Parallel()
+	h, _ := newHost(t)
+	const timeout, grace = time.Second, 100 * time.Millisecond
+	began := time.Now()
+	exit, err := h.Run(t.Context(), Command{Argv: self("freeze"), Timeout: timeout, Grace: grace})
+	if err == nil {
+		t.Errorf("no error: %+v", exit)
+	}
+	if took := time.Since(began); took > timeout+grace+hardLimit+time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestOurOwnDeathEndsEverything(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	argv := self("host", dir)
+	host := exec.Command(argv[0], argv[1:]...)
+	host.Stderr = os.Stderr
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(dir + "/main")
+	if living := alive(t, dir); len(living) != 4 {
+		t.Fatalf("alive before: %q", living)
+	}
+	host.Process.Kill()
+	host.Wait()
+	for end := time.Now().Add(5 * time.Second); len(alive(t, dir)) > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("alive after our death: %q", alive(t, dir))
+		}
+	}
+}
+
+func TestSuperviseByHandIsRefused(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command(self("")[0], "supervise").CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 2 || !bytes.Contains(out, []byte("started by assay itself")) {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestEndMarkedFindsByToken(t *testing.T) {
+	t.Parallel()
+	mark := "ASSAY_CELL=" + filepath.Base(t.TempDir()) + strconv.Itoa(os.Getpid())
+	start := func(env ...string) *exec.Cmd {
+		cmd := exec.Command("sleep", "100")
+		cmd.Env = env
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	ours := []*exec.Cmd{start(mark), start("A=b", mark, "C=d")}
+	others := []*exec.Cmd{start(), start(mark + "0"), start("X" + mark)}
+	endMarked(mark)
+	for _, cmd := range ours {
+		if err := cmd.Wait(); err == nil {
+			t.Errorf("%q ended well", cmd.Env)
+		}
+	}
+	for _, cmd := range others {
+		if p, err := look(cmd.Process.Pid); err != nil || p.zombie {
+			t.Errorf("%q was ended, too", cmd.Env)
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
+}
+
+func TestKindsAreDocumented(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, k := range Kinds {
+		if k.Name == "" || k.Doc == "" || k.Isolation == "" || k.Limits == "" || len(k.Networks) == 0 || seen[k.Name] {
+			t.Errorf("row %+v", k)
+		}
+		seen[k.Name] = true
+	}
+}
+
+func BenchmarkRun(b *testing.B) {
+	h, _ := newHost(b)
+	for b.Loop() {
+		if exit, err := h.Run(context.Background(), Command{Argv: []string{"/bin/true"}}); err != nil || exit.Code != 0 {
+			b.Fatal(exit, err)
+		}
+	}
+}
+
+func BenchmarkBareProcess(b *testing.B) {
+	for b.Loop() {
+		if err := exec.Command("/bin/true").Run(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkNewHostAndClose(b *testing.B) {
+	dir := b.TempDir()
+	for b.Loop() {
+		h, err := NewHost(options(dir, "b"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		h.Close(context.Background())
+	}
+}
+
+func BenchmarkEndMarked(b *testing.B) {
+	for b.Loop() {
+		endMarked("ASSAY_CELL=nobody")
+	}
+}
+
+// counter counts what is written to it.
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}

@@ -1,0 +1,26 @@
+//go:build !linux
+
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+// Harden does nothing here: only Linux can do what it does.
+func Harden() error { return nil }
+
+// Supervise is there on Linux only.
+func Supervise(args []string) int {
+	fmt.Fprintln(os.Stderr, "assay: supervise: processes can be contained on Linux only")
+	return 2
+}
+
+func canContain() error {
+	return errors.New("the processes of a command can be contained on Linux only; run assay there, or in a Linux container")
+}
+
+func endOrphans() {}
+
+func endMarked(string) {}

@@ -1,0 +1,318 @@
+package executor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// This is the host's side of a supervisor: what it is told, what it answers, and the streams of its command.
+
+const (
+	defaultGrace     = 5 * time.Second
+	cancelGrace      = time.Second // who interrupts us sits in front of the screen
+	defaultMaxOutput = 256 << 20
+	linger           = 500 * time.Millisecond  // for what a command left behind to finish its output
+	sweepLimit       = 1500 * time.Millisecond // then what is left is a survivor
+	hardLimit        = 2 * time.Second         // after the grace, a supervisor without a report is ended itself
+)
+
+// An order goes from the host to a supervisor, over a socket that no one else holds. Its end means that the host is gone.
+type order struct {
+	Start   *start         `json:",omitempty"` // first and once
+	Stop    *time.Duration `json:",omitempty"` // end the command: TERM, then after this long KILL
+	Drained bool           `json:",omitempty"` // nobody holds the output open any more
+}
+
+// start holds bytes, since arguments and variables need not be UTF-8.
+type start struct{ Argv, Env [][]byte }
+
+// A report is the one answer of a supervisor, when the command and everything it started has ended.
+type report struct {
+	Fault     string `json:",omitempty"` // we could not run it: no fork
+	Code      int
+	Signal    string `json:",omitempty"`
+	Stopped   bool   // the command was still running when it was told to stop
+	Took      time.Duration
+	Survivors []string `json:",omitempty"`
+	Swept     int
+}
+
+// A supervision is our side of one supervisor.
+type supervision struct {
+	process *exec.Cmd
+	link    *os.File // orders out, the report in
+	stdin   *os.File
+	out     *stream
+	err     *stream
+	drained chan struct{} // closed when both streams have ended
+	fed     chan struct{} // closed when stdin has ended
+	reports chan report   // closed without a value when the supervisor ended without one
+}
+
+// supervise runs a command below a supervisor, until nothing of it is left.
+func supervise(ctx context.Context, argv []string, c Command, env []string, dir *os.File) (Exit, error) {
+	began := time.Now()
+	s, err := spawn(argv, c, dir)
+	if err != nil {
+		return Exit{}, fmt.Errorf("start supervisor: %w", err)
+	}
+	// If the order does not arrive, the supervisor ends without a report.
+	s.tell(order{Start: &start{Argv: bytesOf(c.Argv), Env: bytesOf(env)}})
+	exit, rep, err := s.watch(ctx, c)
+	s.end()
+
+	exit.Out, exit.Err = s.out.seen, s.err.seen
+	exit.Truncated = s.out.short || s.err.short
+	if err != nil {
+		exit.Code, exit.Took = -1, time.Since(began)
+		return exit, err
+	}
+	exit.Code, exit.Signal, exit.Took = rep.Code, rep.Signal, rep.Took
+	exit.TimedOut = exit.TimedOut && rep.Stopped
+	exit.Cancelled = exit.Cancelled && rep.Stopped
+	exit.Survivors, exit.Swept = rep.Survivors, rep.Swept
+	return exit, errors.Join(s.out.failed, s.err.failed)
+}
+
+func bytesOf(list []string) [][]byte {
+	out := make([][]byte, len(list))
+	for i, s := range list {
+		out[i] = []byte(s)
+	}
+	return out
+}
+
+// spawn starts a supervisor with the folder and the pipes of a command.
+func spawn(argv []string, c Command, dir *os.File) (_ *supervision, err error) {
+	var ours, theirs []*os.File // stdin, stdout, stderr, link
+	defer func() {
+		closeAll(theirs)
+		if err != nil {
+			closeAll(ours)
+		}
+	}()
+	for i := range 3 {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			r, w = w, r
+		}
+		ours, theirs = append(ours, r), append(theirs, w)
+	}
+	near, far, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs = append(ours, near), append(theirs, far)
+
+	process := exec.Command(argv[0], argv[1:]...)
+	process.Env = []string{}
+	process.Stdin, process.Stdout, process.Stderr = theirs[0], theirs[1], theirs[2]
+	process.ExtraFiles = []*os.File{far, dir}
+	// Not in our group, so that Ctrl-C reaches us alone; but in our session, unlike all that it starts: see endOrphans.
+	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := process.Start(); err != nil {
+		return nil, err
+	}
+	limit := c.MaxOutput
+	if limit == 0 {
+		limit = defaultMaxOutput
+	}
+	var turn sync.Mutex
+	s := &supervision{
+		process: process,
+		stdin:   ours[0],
+		out:     &stream{r: ours[1], w: c.Stdout, turn: &turn, limit: limit},
+		err:     &stream{r: ours[2], w: c.Stderr, turn: &turn, limit: limit},
+		link:    near,
+		drained: make(chan struct{}),
+		fed:     make(chan struct{}),
+		reports: make(chan report, 1),
+	}
+	go s.feed(c.Stdin)
+	go s.drain()
+	go s.listen()
+	return s, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// socketPair makes the link to a supervisor. It is a socket and not two pipes because a process of the same user can open
+// our pipes through /proc and write a report of its own; a socket it cannot open.
+func socketPair() (ours, theirs *os.File, err error) {
+	syscall.ForkLock.RLock() // SOCK_CLOEXEC is not everywhere
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	theirs = os.NewFile(uintptr(fds[1]), "host")
+	if err := syscall.SetNonblock(fds[0], true); err != nil { // so that reading it can be ended
+		syscall.Close(fds[0])
+		theirs.Close()
+		return nil, nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "supervisor"), theirs, nil
+}
+
+// feed copies stdin. A command that does not read it, or no longer, is nobody's fault.
+func (s *supervision) feed(r io.Reader) {
+	defer close(s.fed)
+	defer s.stdin.Close()
+	if r != nil {
+		io.Copy(s.stdin, r)
+	}
+}
+
+// drain reads both streams to their end.
+func (s *supervision) drain() {
+	var both sync.WaitGroup
+	both.Go(s.out.pump)
+	both.Go(s.err.pump)
+	both.Wait()
+	close(s.drained)
+}
+
+// listen waits for the report.
+func (s *supervision) listen() {
+	var rep report
+	if json.NewDecoder(io.LimitReader(s.link, 1<<20)).Decode(&rep) == nil {
+		s.reports <- rep
+	}
+	close(s.reports)
+}
+
+// tell sends an order. A supervisor that does not take it is found by the hard limit, or by its end.
+func (s *supervision) tell(o order) {
+	s.link.SetWriteDeadline(time.Now().Add(hardLimit))
+	json.NewEncoder(s.link).Encode(o)
+}
+
+// watch waits for the report and stops the command when its time is over. The Exit says only why we stopped it.
+func (s *supervision) watch(ctx context.Context, c Command) (exit Exit, rep report, err error) {
+	grace := c.Grace
+	if grace == 0 {
+		grace = defaultGrace
+	}
+	var timeout, hard <-chan time.Time
+	var hardAt time.Time
+	stop := func(grace time.Duration) {
+		s.tell(order{Stop: &grace})
+		if at := time.Now().Add(grace + hardLimit); hard == nil || at.Before(hardAt) {
+			hard, hardAt = time.After(time.Until(at)), at
+		}
+	}
+	if c.Timeout > 0 {
+		timeout = time.After(c.Timeout)
+	}
+	cancelled, drained := ctx.Done(), s.drained
+	for {
+		select {
+		case <-timeout:
+			timeout = nil
+			exit.TimedOut = true
+			stop(grace)
+		case <-cancelled:
+			cancelled, timeout = nil, nil
+			if ctx.Err() == context.DeadlineExceeded {
+				exit.TimedOut = true
+				stop(grace)
+				continue
+			}
+			exit.Cancelled = !exit.TimedOut
+			stop(min(grace, cancelGrace))
+		case <-drained:
+			drained = nil
+			s.tell(order{Drained: true})
+		case <-hard:
+			hard = nil
+			s.process.Process.Kill()
+		case rep, ok := <-s.reports:
+			if !ok {
+				return exit, rep, s.lost()
+			}
+			if rep.Fault != "" {
+				return exit, rep, errors.New(rep.Fault)
+			}
+			return exit, rep, nil
+		}
+	}
+}
+
+// lost ends what a supervisor left behind that did not report: someone killed it, or we did.
+func (s *supervision) lost() error {
+	s.process.Process.Kill()
+	err := s.process.Wait() // from here on its orphans are ours
+	endOrphans()
+	return fmt.Errorf("its supervisor ended without a report (%w)", err)
+}
+
+// end collects the supervisor and waits until the streams have ended. When something outside the command's tree holds
+// them, what is in the pipes is read and the rest is not waited for.
+func (s *supervision) end() {
+	s.process.Process.Kill() // it has nothing left to do, and might have been stopped by the command
+	s.process.Wait()
+	s.out.r.SetReadDeadline(time.Now().Add(linger))
+	s.err.r.SetReadDeadline(time.Now().Add(linger))
+	<-s.drained
+	closeAll([]*os.File{s.stdin, s.out.r, s.err.r, s.link})
+	select {
+	case <-s.fed:
+	case <-time.After(linger): // blocked in a Read that is not ours to end
+	}
+}
+
+// A stream passes the bytes of one pipe on up to a limit, counts all of them and never stops reading.
+type stream struct {
+	r      *os.File
+	w      io.Writer
+	turn   *sync.Mutex // the streams of a command write in turn
+	limit  int64
+	seen   int64
+	short  bool  // not all bytes were passed on
+	failed error // of w
+}
+
+func (s *stream) pump() {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := s.r.Read(buf)
+		s.pass(buf[:n])
+		if err != nil {
+			s.short = s.short || err != io.EOF
+			return
+		}
+	}
+}
+
+func (s *stream) pass(p []byte) {
+	room := max(s.limit-s.seen, 0)
+	s.seen += int64(len(p))
+	if int64(len(p)) > room {
+		p, s.short = p[:room], true
+	}
+	if s.w == nil || len(p) == 0 || s.failed != nil {
+		return
+	}
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	_, s.failed = s.w.Write(p)
+}
