@@ -1,0 +1,146 @@
+package diffscope
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// The bounds on the search for renames. They are information, so a missed one is no harm.
+const (
+	maxRenamePairs = 1000    // compared by their lines
+	maxRenameFile  = 1 << 20 // bytes of a file that is compared by its lines
+	maxRenameText  = 64 << 20
+	minSimilarity  = 0.5
+)
+
+// renames matches deleted with created paths: first those of equal content, then those that share at least half of their
+// lines, the most similar first.
+func renames(changes []change) ([]Rename, error) {
+	var from, to []*change
+	for i := range changes {
+		c := &changes[i]
+		switch {
+		case c.row.Uncounted != "":
+		case c.new == nil && c.old.size > 0:
+			from = append(from, c)
+		case c.old == nil && c.new.size > 0:
+			to = append(to, c)
+		}
+	}
+	if len(from) == 0 || len(to) == 0 {
+		return []Rename{}, nil
+	}
+	found, from, to := movedWhole(from, to)
+	similar, err := movedLines(from, to)
+	if err != nil {
+		return nil, err
+	}
+	found = append(found, similar...)
+	slices.SortFunc(found, func(a, b Rename) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
+	return found, nil
+}
+
+// movedWhole matches paths of equal content and returns those that are left.
+func movedWhole(from, to []*change) (found []Rename, fromLeft, toLeft []*change) {
+	type key struct {
+		id   plumbing.Hash
+		file bool
+	}
+	found = []Rename{}
+	wanted := map[key][]*change{}
+	for _, f := range from {
+		k := key{f.old.blob.hash(), f.old.isFile()}
+		wanted[k] = append(wanted[k], f)
+	}
+	used := map[*change]bool{}
+	for _, t := range to {
+		k := key{t.new.blob.hash(), t.new.isFile()}
+		if len(wanted[k]) == 0 {
+			toLeft = append(toLeft, t)
+			continue
+		}
+		f := wanted[k][0]
+		wanted[k] = wanted[k][1:]
+		used[f] = true
+		found = append(found, Rename{f.row.Path, t.row.Path, 1})
+	}
+	for _, f := range from {
+		if !used[f] {
+			fromLeft = append(fromLeft, f)
+		}
+	}
+	return found, fromLeft, toLeft
+}
+
+// movedLines matches text files by the lines they share.
+func movedLines(from, to []*change) ([]Rename, error) {
+	type candidate struct {
+		from, to   *change
+		similarity float64
+	}
+	var candidates []candidate
+	pairs, text := 0, int64(0)
+	for _, f := range from {
+		if !f.old.linesMove(f.binary) {
+			continue
+		}
+		old, err := f.old.load()
+		if err != nil {
+			return nil, err
+		}
+		lines := map[string]int{}
+		for line := range strings.Lines(old) {
+			lines[line]++
+		}
+		for _, t := range to {
+			if !t.new.linesMove(t.binary) {
+				continue
+			}
+			pairs++
+			text += f.old.size + t.new.size
+			if pairs > maxRenamePairs || text > maxRenameText {
+				break
+			}
+			new, err := t.new.load()
+			if err != nil {
+				return nil, err
+			}
+			if s := similarity(lines, *f.row.LinesRemoved, new, *t.row.LinesAdded); s >= minSimilarity {
+				candidates = append(candidates, candidate{f, t, s})
+			}
+		}
+	}
+	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(b.similarity, a.similarity) })
+	var found []Rename
+	used := map[*change]bool{}
+	for _, c := range candidates {
+		if !used[c.from] && !used[c.to] {
+			used[c.from], used[c.to] = true, true
+			found = append(found, Rename{c.from.row.Path, c.to.row.Path, c.similarity})
+		}
+	}
+	return found, nil
+}
+
+// linesMove tells whether the lines of an entry are worth comparing.
+func (e *entry) linesMove(binary bool) bool { return e.isFile() && !binary && e.size <= maxRenameFile }
+
+// similarity is the number of lines that two texts share, in any order, divided by the lines of the longer one. old holds how
+// often each line occurs.
+func similarity(old map[string]int, oldLines int, new string, newLines int) float64 {
+	longer := max(oldLines, newLines)
+	if float64(min(oldLines, newLines)) < minSimilarity*float64(longer) {
+		return 0
+	}
+	shared := 0
+	seen := map[string]int{}
+	for line := range strings.Lines(new) {
+		if seen[line]++; seen[line] <= old[line] {
+			shared++
+		}
+	}
+	return float64(shared) / float64(longer)
+}
