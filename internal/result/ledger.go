@@ -1,0 +1,295 @@
+package result
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/assay-ci/assay/internal/plan"
+	"github.com/gofrs/flock"
+	"github.com/google/renameio/v2"
+)
+
+// Names of the ledger's own files.
+const (
+	manifestName = "manifest.json"
+	journalName  = "journal.jsonl"
+	lockName     = ".lock"
+)
+
+// lockWait is how long a second writer waits for the first.
+const lockWait = 10 * time.Second
+
+// A Ledger is a folder of results with one writer. Its methods may be called at the same time for different cells.
+type Ledger struct {
+	dir     string
+	lock    *flock.Flock
+	journal *journal
+	now     func() time.Time
+
+	mu       sync.Mutex
+	attempts map[string]int  // highest attempt that the journal knows, by cell folder
+	synced   map[string]bool // folders whose entry is known to be on disk
+	spent    float64
+}
+
+// A Locked error says who holds a ledger.
+type Locked struct{ Dir, Holder string }
+
+func (e *Locked) Error() string {
+	return fmt.Sprintf("%s is in use by %s; wait for it, or choose another folder with --out", e.Dir, e.Holder)
+}
+
+// Open opens or makes the ledger at dir for writing. While it is open no other process can write there: a second one
+// waits ten seconds and then gets a *Locked. now is the wall clock of the journal's stamps.
+func Open(dir string, now func() time.Time) (*Ledger, error) {
+	if err := os.MkdirAll(filepath.Join(dir, "cells"), 0o755); err != nil {
+		return nil, err
+	}
+	lock, err := acquire(dir)
+	if err != nil {
+		return nil, err
+	}
+	j, notes, _, err := openJournal(filepath.Join(dir, journalName))
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	l := &Ledger{dir: dir, lock: lock, journal: j, now: now, attempts: map[string]int{}, synced: map[string]bool{}}
+	for _, n := range notes {
+		l.attempts[n.Cell] = max(l.attempts[n.Cell], n.Attempt)
+		if n.CostUSD != nil {
+			l.spent += *n.CostUSD
+		}
+	}
+	return l, nil
+}
+
+// acquire takes the writer's lock and leaves our name in it for whoever comes second.
+func acquire(dir string) (*flock.Flock, error) {
+	name := filepath.Join(dir, lockName)
+	lock := flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR))
+	deadline := time.Now().Add(lockWait)
+	for {
+		ok, err := lock.TryLock()
+		if err != nil {
+			return nil, fmt.Errorf("lock %s: %w", name, err)
+		}
+		if ok {
+			break
+		}
+		if time.Now().After(deadline) {
+			holder, _ := os.ReadFile(name)
+			return nil, &Locked{Dir: dir, Holder: strings.TrimSpace(string(holder))}
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	host, _ := os.Hostname()
+	who := fmt.Sprintf("process %d on %s\n", os.Getpid(), host)
+	if err := os.WriteFile(name, []byte(who), 0o644); err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	return lock, nil
+}
+
+// Close releases the ledger.
+func (l *Ledger) Close() error { return errors.Join(l.journal.close(), l.lock.Unlock()) }
+
+// Dir is the ledger's folder.
+func (l *Ledger) Dir() string { return l.dir }
+
+// Spent is the money that the journal knows to have been spent, over all attempts ever made here.
+func (l *Ledger) Spent() float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.spent
+}
+
+// Write appends a note to the journal; durable waits until it is on disk.
+func (l *Ledger) Write(n Note, durable bool) error {
+	n.At = l.now().UTC()
+	if err := l.journal.write(n, durable); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	return nil
+}
+
+// PutManifest replaces the manifest, atomically and durably.
+func (l *Ledger) PutManifest(m Manifest) error {
+	m.Schema = Schema
+	b, err := marshalManifest(m)
+	if err != nil {
+		return err
+	}
+	return l.PutReport(manifestName, b)
+}
+
+// marshalManifest writes one cell a line: a person can read it, and 100,000 cells stay a reasonable file.
+func marshalManifest(m Manifest) ([]byte, error) {
+	cells := m.Cells
+	m.Cells = []plan.Cell{}
+	head, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	mark := []byte(`"cells": []`)
+	at := bytes.LastIndex(head, mark)
+	var b bytes.Buffer
+	b.Write(head[:at])
+	b.WriteString(`"cells": [`)
+	for i, c := range cells {
+		line, err := json.Marshal(c)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString("\n    ")
+		b.Write(line)
+	}
+	b.WriteString("\n  ]")
+	b.Write(head[at+len(mark):])
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}
+
+// PutReport writes a file beside the manifest, atomically and durably.
+func (l *Ledger) PutReport(name string, data []byte) error {
+	if err := renameio.WriteFile(filepath.Join(l.dir, name), data, 0o644, renameio.IgnoreUmask()); err != nil {
+		return err
+	}
+	return syncDir(l.dir)
+}
+
+// ReadManifest reads the manifest of the ledger at dir. A ledger that has none yet gives fs.ErrNotExist.
+func ReadManifest(dir string) (Manifest, error) {
+	var m Manifest
+	b, err := os.ReadFile(filepath.Join(dir, manifestName))
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(b, &m); err != nil {
+		return m, fmt.Errorf("%s: %w", filepath.Join(dir, manifestName), err)
+	}
+	if m.Schema != Schema {
+		return m, fmt.Errorf("%s: schema %d, this version reads %d", filepath.Join(dir, manifestName), m.Schema, Schema)
+	}
+	return m, nil
+}
+
+// Lookup returns the record of a cell. ok is false when there is none that can be used: none at all, or one that is
+// damaged, which is then set aside under another name and written into the journal, so that only this cell runs again.
+func (l *Ledger) Lookup(c plan.Cell) (r Result, ok bool, err error) {
+	rel := Dir(c)
+	dir := l.path(rel)
+	r, err = readRecord(dir)
+	switch {
+	case err == nil && r.Key == c.Key:
+		return r, true, nil
+	case errors.Is(err, fs.ErrNotExist) && !exists(filepath.Join(dir, recordName)):
+		return Result{}, false, nil
+	case err == nil:
+		err = errOtherCell
+	}
+	if err := l.setAside(rel, err); err != nil {
+		return Result{}, false, err
+	}
+	return Result{}, false, nil
+}
+
+var errOtherCell = errors.New("the record is of another cell")
+
+func exists(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
+}
+
+func (l *Ledger) setAside(rel string, why error) error {
+	name := filepath.Join(l.path(rel), recordName)
+	for n := 1; ; n++ {
+		bad := fmt.Sprintf("%s.bad-%d", name, n)
+		if exists(bad) {
+			continue
+		}
+		if err := os.Rename(name, bad); err != nil {
+			return err
+		}
+		return l.Write(Note{What: "set_aside", Cell: rel, Text: why.Error()}, true)
+	}
+}
+
+func (l *Ledger) path(rel string) string { return filepath.Join(l.dir, filepath.FromSlash(rel)) }
+
+// Read yields the records of the cells, in their order, from the ledger at dir. A cell without a record is passed over;
+// one whose record is damaged is an error value, and reading goes on. No lock is taken.
+func Read(dir string, cells []plan.Cell) iter.Seq2[Result, error] {
+	return func(yield func(Result, error) bool) {
+		for _, c := range cells {
+			folder := filepath.Join(dir, filepath.FromSlash(Dir(c)))
+			r, err := readRecord(folder)
+			if errors.Is(err, fs.ErrNotExist) && !exists(filepath.Join(folder, recordName)) {
+				continue
+			}
+			if err == nil && r.Key != c.Key {
+				err = errOtherCell
+			}
+			if err != nil {
+				r, err = Result{}, fmt.Errorf("%s: %w", Dir(c), err)
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// Strangers yields the records of the ledger at dir that belong to none of the cells: results of an earlier suite or
+// selection. They are kept and named, and enter no number. One that is damaged is an error value.
+func Strangers(dir string, cells []plan.Cell) iter.Seq2[Result, error] {
+	return func(yield func(Result, error) bool) {
+		planned := make(map[string]bool, len(cells))
+		for _, c := range cells {
+			planned[Dir(c)] = true
+		}
+		records, err := filepath.Glob(filepath.Join(dir, "cells", "*", "*", "*", recordName))
+		if err != nil {
+			yield(Result{}, err)
+			return
+		}
+		for _, name := range records {
+			folder := filepath.Dir(name)
+			rel, err := filepath.Rel(dir, folder)
+			if err != nil || planned[filepath.ToSlash(rel)] {
+				continue
+			}
+			r, err := readRecord(folder)
+			if err != nil {
+				r, err = Result{}, fmt.Errorf("%s: %w", filepath.ToSlash(rel), err)
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// syncDir makes the entries of a folder durable; renaming a file into it does not.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,407 @@
+package result
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/assay-ci/assay/internal/plan"
+	"github.com/assay-ci/assay/internal/trace"
+	"github.com/google/go-cmp/cmp"
+)
+
+func clock() time.Time { return time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC) }
+
+func open(t *testing.T, dir string) *Ledger {
+	t.Helper()
+	l, err := Open(dir, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func cell(name string, trial int) plan.Cell {
+	c := plan.Cell{Case: name, Harness: "h", Model: "m", Condition: "c", Trial: trial}
+	c.Key = sum(fmt.Appendf(nil, "%s%d", name, trial))
+	c.GradeKey = sum([]byte(c.Key))
+	return c
+}
+
+// commit writes one whole cell with a trace.
+func commit(t *testing.T, l *Ledger, c plan.Cell, status Status, text string) {
+	t.Helper()
+	e, err := l.Begin(c, "test", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(e.Create("trace.jsonl"), text)
+	e.Create("agent.log") // stays empty: no file
+	fmt.Fprint(e.Create("assertions/correct.log"), "ok\n")
+	if err := e.Commit(Result{Cell: c, Status: status, Scores: []Score{}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCommitAndLookup(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	c := cell("a", 1)
+	if _, ok, err := l.Lookup(c); ok || err != nil {
+		t.Fatalf("an empty ledger holds a cell: %v %v", ok, err)
+	}
+	commit(t, l, c, Passed, "hello\n")
+	got, ok, err := l.Lookup(c)
+	if err != nil || !ok {
+		t.Fatalf("Lookup: %v %v", ok, err)
+	}
+	if got.Attempt != 1 || got.Status != Passed || got.Cell != c {
+		t.Errorf("got %+v", got)
+	}
+	want := []string{"assertions/correct.log", "result.json", "trace.jsonl"}
+	if diff := cmp.Diff(want, files(t, filepath.Join(dir, Dir(c)))); diff != "" {
+		t.Errorf("files of the cell (-want +got):\n%s", diff)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A second attempt keeps the files of the first, apart.
+func TestSecondAttemptKeepsTheFirst(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	c := cell("a", 1)
+	commit(t, l, c, Errored, "first\n")
+	l.Close()
+	l = open(t, dir)
+	commit(t, l, c, Passed, "second\n")
+	defer l.Close()
+	got, ok, err := l.Lookup(c)
+	if !ok || err != nil || got.Attempt != 2 {
+		t.Fatalf("attempt %d, %v %v", got.Attempt, ok, err)
+	}
+	want := []string{"assertions/correct.log", "attempt-1/assertions/correct.log", "attempt-1/trace.jsonl", "result.json", "trace.jsonl"}
+	if diff := cmp.Diff(want, files(t, filepath.Join(dir, Dir(c)))); diff != "" {
+		t.Errorf("files of the cell (-want +got):\n%s", diff)
+	}
+	if b, _ := os.ReadFile(filepath.Join(dir, Dir(c), "attempt-1", "trace.jsonl")); string(b) != "first\n" {
+		t.Errorf("first attempt's trace is %q", b)
+	}
+}
+
+func TestAbandonKeepsEvidenceAndSpend(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	c := cell("a", 1)
+	e, err := l.Begin(c, "test", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(e.Create("trace.jsonl"), "half")
+	usd := 0.25
+	if err := e.Abandon("errored", Result{Status: Errored, Class: trace.ClassModelAPI, Agent: Agent{Usage: &trace.Usage{CostUSD: &usd}}}); err != nil {
+		t.Fatal(err)
+	}
+	if l.Spent() != usd {
+		t.Errorf("spent %v, want %v", l.Spent(), usd)
+	}
+	l.Close()
+	l = open(t, dir)
+	defer l.Close()
+	if l.Spent() != usd {
+		t.Errorf("after reopening: spent %v, want %v", l.Spent(), usd)
+	}
+	if _, ok, _ := l.Lookup(c); ok {
+		t.Error("an abandoned attempt counts as a cell")
+	}
+	e, err = l.Begin(c, "again", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Attempt() != 2 {
+		t.Errorf("next attempt is %d, want 2", e.Attempt())
+	}
+}
+
+// Whatever byte a record is cut at, and whichever byte of it is wrong, the cell alone is run again.
+func TestDamagedRecords(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	defer l.Close()
+	bad, good := cell("bad", 1), cell("good", 1)
+	commit(t, l, bad, Passed, "x\n")
+	commit(t, l, good, Failed, "y\n")
+	name := filepath.Join(dir, Dir(bad), recordName)
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := os.ReadFile(filepath.Join(dir, Dir(good), recordName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := map[string][]byte{"zeroed": make([]byte, len(whole)), "a sibling's": other}
+	for n := 0; n < len(whole); n += 7 {
+		damaged[fmt.Sprintf("cut at %d", n)] = whole[:n]
+		flipped := bytes.Clone(whole)
+		flipped[n] ^= 0x20
+		damaged[fmt.Sprintf("flipped at %d", n)] = flipped
+	}
+	for what, data := range damaged {
+		if err := os.WriteFile(name, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok, err := l.Lookup(bad); ok || err != nil {
+			t.Errorf("%s: the record is used (%v, %v)", what, ok, err)
+		}
+		if _, ok, _ := l.Lookup(good); !ok {
+			t.Fatalf("%s: it cost another cell", what)
+		}
+	}
+	kept, err := filepath.Glob(name + ".bad-*")
+	if err != nil || len(kept) != len(damaged) {
+		t.Errorf("%d damaged records were kept, want %d", len(kept), len(damaged))
+	}
+	if err := os.WriteFile(name, whole, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := l.Lookup(bad); !ok || err != nil {
+		t.Errorf("the whole record is refused: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, Dir(bad), "trace.jsonl"), []byte("forged\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, _ := l.Lookup(bad); ok {
+		t.Error("a record beside a forged trace is used")
+	}
+}
+
+func TestReadPassesOverDamage(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	defer l.Close()
+	cells := []plan.Cell{cell("a", 1), cell("b", 1), cell("c", 1)}
+	commit(t, l, cells[0], Passed, "")
+	commit(t, l, cells[2], Failed, "")
+	if err := os.MkdirAll(filepath.Join(dir, Dir(cells[1])), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, Dir(cells[1]), recordName), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for r, err := range Read(dir, cells) {
+		if err != nil {
+			got = append(got, "damaged")
+			continue
+		}
+		got = append(got, r.Case+" "+string(r.Status))
+	}
+	if diff := cmp.Diff([]string{"a passed", "damaged", "c failed"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestJournalSurvivesATornLine(t *testing.T) {
+	name := filepath.Join(t.TempDir(), journalName)
+	j, _, _, err := openJournal(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if err := j.write(Note{What: "attempt", Cell: "x", Attempt: i + 1}, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j.close()
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := range len(whole) {
+		if err := os.WriteFile(name, whole[:cut], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		j, notes, bad, err := openJournal(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := bytes.Count(whole[:cut], []byte("\n")); len(notes) != want || bad != 0 {
+			t.Fatalf("cut at %d: %d notes and %d bad, want %d and 0", cut, len(notes), bad, want)
+		}
+		if err := j.write(Note{What: "more"}, false); err != nil {
+			t.Fatal(err)
+		}
+		j.close()
+		data, _ := os.ReadFile(name)
+		if notes, bad := readNotes(data); bad != 0 || notes[len(notes)-1].What != "more" {
+			t.Fatalf("cut at %d: the next note is not readable", cut)
+		}
+	}
+	flipped := bytes.Clone(whole)
+	flipped[len(whole)/2] ^= 1
+	if notes, bad := readNotes(flipped); len(notes) != 2 || bad != 1 {
+		t.Errorf("a bad line in the middle: %d notes, %d bad; want 2, 1", len(notes), bad)
+	}
+}
+
+func FuzzReadNotes(f *testing.F) {
+	f.Add([]byte("00000000 {}\n"))
+	f.Add([]byte("\n\n \n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		notes, bad := readNotes(data)
+		if lines := bytes.Count(data, []byte("\n")) + 1; len(notes)+bad > lines {
+			t.Errorf("%d notes from %d lines", len(notes)+bad, lines)
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	whole, err := encode(Result{Cell: cell("a", 1), Status: Passed, Scores: []Score{}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole)
+	f.Add([]byte(`{"schema":1}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := decode(data)
+		if err != nil {
+			return
+		}
+		again, err := encode(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := decode(again); err != nil {
+			t.Errorf("a record that was read cannot be written and read again: %v", err)
+		}
+	})
+}
+
+// The second writer is told who the first one is.
+func TestOneWriter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits ten seconds for the lock")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	l := open(t, dir)
+	defer l.Close()
+	_, err := Open(dir, clock)
+	var locked *Locked
+	if !errors.As(err, &locked) || !strings.Contains(locked.Holder, fmt.Sprint("process ", os.Getpid())) {
+		t.Errorf("the second writer got %v", err)
+	}
+}
+
+func TestConcurrentCells(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	defer l.Close()
+	var wg sync.WaitGroup
+	var cells []plan.Cell
+	for i := range 40 {
+		c := cell(fmt.Sprint("case", i%5), i)
+		cells = append(cells, c)
+		wg.Go(func() { commit(t, l, c, Passed, "x\n") })
+	}
+	wg.Wait()
+	n := 0
+	for _, err := range Read(dir, cells) {
+		if err != nil {
+			t.Error(err)
+		}
+		n++
+	}
+	if n != len(cells) {
+		t.Errorf("%d cells are in the ledger, want %d", n, len(cells))
+	}
+	var strangers []plan.Cell
+	for r, err := range Strangers(dir, cells[:39]) {
+		if err != nil {
+			t.Error(err)
+		}
+		strangers = append(strangers, r.Cell)
+	}
+	if diff := cmp.Diff(cells[39:], strangers); diff != "" {
+		t.Errorf("strangers (-want +got):\n%s", diff)
+	}
+}
+
+func TestManifestRoundTrip(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	defer l.Close()
+	if _, err := ReadManifest(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no manifest: %v", err)
+	}
+	for _, cells := range [][]plan.Cell{{}, {cell("a", 1)}, {cell("a", 1), cell("b", 2)}} {
+		want := Manifest{Schema: Schema, Suite: `with "cells": [] in its name`, Cells: cells, Created: clock()}
+		if err := l.PutManifest(want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadManifest(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestDirIsSafe(t *testing.T) {
+	seen := map[string]string{}
+	for _, model := range []string{"m", "M", "qwen3:8b", "org/model", "../x", "..", "", "a b", "a-b", "ä", strings.Repeat("x", 300), `a\b`, "m|x"} {
+		c := plan.Cell{Case: "c", Harness: "h", Model: model, Condition: "k", Trial: 1, Key: strings.Repeat("0", 64)}
+		dir := Dir(c)
+		folded := strings.ToLower(dir)
+		if twin, ok := seen[folded]; ok {
+			t.Errorf("%q and %q share %s", model, twin, dir)
+		}
+		seen[folded] = model
+		if !filepath.IsLocal(dir) || strings.ContainsAny(dir, `\:"<>|*? `) || strings.Count(dir, "/") != 3 {
+			t.Errorf("%q gives %q", model, dir)
+		}
+	}
+}
+
+func TestRecordNeedsNoTime(t *testing.T) {
+	a, err := encode(Result{Cell: cell("a", 1), Status: Passed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := encode(Result{Cell: cell("a", 1), Status: Passed})
+	if !bytes.Equal(a, b) {
+		t.Error("equal results have different bytes")
+	}
+	if !json.Valid(a) {
+		t.Error("a record is not JSON")
+	}
+}
+
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(dir, name)
+		out = append(out, filepath.ToSlash(rel))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

@@ -1,0 +1,141 @@
+package result
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/assay-ci/assay/internal/plan"
+)
+
+// recordName is the file whose presence makes a cell exist.
+const recordName = "result.json"
+
+// maxRecord bounds what is read of one record.
+const maxRecord = 64 << 20
+
+// A record ends in its own sum, taken over the bytes of the record with the sum empty. So every byte is covered, also
+// those that parsing would forgive.
+const (
+	sumStart = `"sum":"`
+	sumEnd   = `"}` + "\n"
+	sumLen   = 2 * sha256.Size
+)
+
+// encode gives the bytes of a record, its sum filled in.
+func encode(r Result) ([]byte, error) {
+	r.Schema, r.Sum = Schema, ""
+	b, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	b = append(b, '\n')
+	head := bytes.TrimSuffix(b, []byte(sumEnd))
+	return slices.Concat(head, []byte(sum(b)), []byte(sumEnd)), nil
+}
+
+// decode reads a record and checks its sum.
+func decode(data []byte) (Result, error) {
+	at := len(data) - len(sumEnd) - sumLen
+	if at < 0 || !bytes.HasSuffix(data[:at], []byte(sumStart)) || !bytes.HasSuffix(data, []byte(sumEnd)) {
+		return Result{}, errors.New("the record is not whole")
+	}
+	if unsigned := slices.Concat(data[:at], []byte(sumEnd)); sum(unsigned) != string(data[at:at+sumLen]) {
+		return Result{}, errors.New("the record does not match its own sum")
+	}
+	var r Result
+	if err := json.Unmarshal(data, &r); err != nil {
+		return Result{}, err
+	}
+	if r.Schema != Schema {
+		return Result{}, fmt.Errorf("schema %d, this version reads %d", r.Schema, Schema)
+	}
+	return r, nil
+}
+
+// readRecord reads the record in dir and checks it and the files that it names.
+func readRecord(dir string) (Result, error) {
+	data, err := readCapped(filepath.Join(dir, recordName), maxRecord)
+	if err != nil {
+		return Result{}, err
+	}
+	r, err := decode(data)
+	if err != nil {
+		return Result{}, err
+	}
+	for name, want := range r.Files {
+		if !filepath.IsLocal(filepath.FromSlash(name)) {
+			return Result{}, fmt.Errorf("names a file outside its folder: %q", name)
+		}
+		got, err := sumFile(filepath.Join(dir, filepath.FromSlash(name)))
+		if err != nil {
+			return Result{}, err
+		}
+		if got != want {
+			return Result{}, fmt.Errorf("%s does not match its sum", name)
+		}
+	}
+	return r, nil
+}
+
+func readCapped(name string, limit int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("%s is larger than %d bytes", name, limit)
+	}
+	return data, err
+}
+
+func sum(b []byte) string {
+	s := sha256.Sum256(b)
+	return hex.EncodeToString(s[:])
+}
+
+func sumFile(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// Dir is the folder of a cell below the ledger, slash separated: cells/<case>/<arm>/t<n>-<key8>. Names that a file system
+// or an artifact store could refuse are folded, with a digest to keep them apart.
+func Dir(c plan.Cell) string {
+	arm := fold(c.Harness) + "~" + fold(c.Model) + "~" + fold(c.Condition)
+	return path.Join("cells", fold(c.Case), arm, fmt.Sprintf("t%d-%.8s", c.Trial, c.Key))
+}
+
+func fold(name string) string {
+	plain := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
+			return r
+		}
+		return '-'
+	}, name)
+	plain = plain[:min(len(plain), 64)]
+	if plain == name && !strings.HasPrefix(plain, ".") && plain != "" {
+		return plain
+	}
+	return strings.TrimLeft(plain, ".") + "-" + sum([]byte(name))[:6]
+}

@@ -1,0 +1,190 @@
+// Package result is the ledger in the middle of the house: whoever makes results puts them here, one folder a cell, and
+// whoever reads them needs nothing but this folder. Open one with Open (one writer) or read one with Load.
+//
+// A cell exists when its result.json does; everything else of the cell is written before it. A killed process, a full
+// disk or a torn file costs the cell it hit and no other.
+package result
+
+import (
+	"time"
+
+	"github.com/assay-ci/assay/internal/diffscope"
+	"github.com/assay-ci/assay/internal/plan"
+	"github.com/assay-ci/assay/internal/trace"
+)
+
+// Schema is the version of result.json and manifest.json.
+const Schema = 1
+
+// Status is the end of a cell.
+type Status string
+
+// The statuses. Only Passed and Failed are scored: they alone enter a rate.
+const (
+	Passed  Status = "passed"
+	Failed  Status = "failed"
+	Errored Status = "errored"
+	Skipped Status = "skipped"
+)
+
+// Scored tells whether the status enters a rate.
+func (s Status) Scored() bool { return s == Passed || s == Failed }
+
+// Reason says why a cell was skipped. The list is closed.
+type Reason string
+
+// The reasons of a skipped cell.
+const (
+	Unavailable Reason = "unavailable" // a source, tool or harness could not be reached
+	BudgetSpent Reason = "budget"      // the budget of the run was spent
+	ShardLost   Reason = "shard_lost"  // the shard that planned it never came back
+)
+
+// A Result is the record of one cell.
+type Result struct {
+	Schema int `json:"schema"`
+	plan.Cell
+	Attempt           int               `json:"attempt"` // from 1
+	Status            Status            `json:"status"`
+	Class             trace.Class       `json:"class,omitempty"`  // of errored
+	Reason            Reason            `json:"reason,omitempty"` // of skipped
+	Detail            string            `json:"detail,omitempty"` // one sentence for a person
+	Score             *float64          `json:"score"`            // weighted mean of what is not a gate, 0 to 1; nil when nothing was graded
+	Threshold         float64           `json:"threshold"`
+	Scores            []Score           `json:"scores"`
+	DiffScope         *diffscope.Scope  `json:"diff_scope"` // nil: not measured
+	Unmeasured        *Unmeasured       `json:"unmeasured,omitempty"`
+	Agent             Agent             `json:"agent"`
+	ConditionVerified *bool             `json:"condition_verified"` // nil: not checked
+	Findings          []Finding         `json:"findings,omitempty"`
+	Started           time.Time         `json:"started"`
+	Took              Durations         `json:"took"`
+	Earlier           []Attempt         `json:"earlier,omitempty"` // attempts before this one
+	Files             map[string]string `json:"files"`             // sha256 of each file beside result.json
+	Sum               string            `json:"sum"`               // sha256 of this record with Sum empty
+}
+
+// Agent says how the agent ended and what it used.
+type Agent struct {
+	Stop      trace.StopReason `json:"stop,omitempty"`
+	Detail    string           `json:"detail,omitempty"`
+	FinalText string           `json:"final_text,omitempty"`
+	Exit      *int             `json:"exit,omitempty"`
+	Signal    string           `json:"signal,omitempty"`
+	Turns     *int             `json:"turns"`
+	Usage     *trace.Usage     `json:"usage"`
+	Model     string           `json:"model,omitempty"` // as reported
+	Version   string           `json:"version,omitempty"`
+	Answered  bool             `json:"answered"`
+	Survivors []string         `json:"survivors,omitempty"`
+	Swept     int              `json:"swept,omitempty"`
+}
+
+// A Score is the outcome of one assertion. Errored: the grader could not tell; then Passed and Value are nil.
+type Score struct {
+	ID       string   `json:"id"`
+	Type     string   `json:"type"`
+	Gate     bool     `json:"gate"`
+	Weight   float64  `json:"weight"`
+	Passed   *bool    `json:"passed"`
+	Value    *float64 `json:"value"`    // 0 to 1
+	Text     string   `json:"text"`     // what was asserted
+	Evidence string   `json:"evidence"` // what was found
+	Error    string   `json:"error,omitempty"`
+}
+
+// Unmeasured says why a diff scope is missing.
+type Unmeasured struct {
+	Class   string `json:"class"` // tree_too_big, tree_moving, io
+	Why     string `json:"why"`
+	ByAgent bool   `json:"by_agent"`
+}
+
+// A Finding is something that a reader should know of the cell and that changed no number.
+type Finding struct {
+	Kind string `json:"kind"`
+	Path string `json:"path,omitempty"`
+	Text string `json:"text"`
+}
+
+// Durations are the monotonic lengths of the parts of a cell's life, in nanoseconds.
+type Durations struct {
+	Place time.Duration `json:"place"` // open, environment, setup
+	Agent time.Duration `json:"agent"`
+	Scope time.Duration `json:"scope"` // both snapshots and the comparison
+	Grade time.Duration `json:"grade"`
+	Total time.Duration `json:"total"`
+}
+
+// An Attempt is what is left of an attempt that was not the last.
+type Attempt struct {
+	Attempt int         `json:"attempt"`
+	Status  Status      `json:"status"`
+	Class   trace.Class `json:"class,omitempty"`
+	Detail  string      `json:"detail,omitempty"`
+	CostUSD *float64    `json:"cost_usd"`
+}
+
+// A Manifest is the plan of a run and all that was fixed before its first cell.
+type Manifest struct {
+	Schema     int         `json:"schema"`
+	Tool       string      `json:"tool"` // version of assay
+	Suite      string      `json:"suite"`
+	Digest     string      `json:"suite_digest"`
+	Seed       string      `json:"seed"`
+	Executor   string      `json:"executor"`
+	Algorithm  string      `json:"diff_algorithm"`
+	Created    time.Time   `json:"created"`
+	Host       Host        `json:"host"`
+	Isolation  string      `json:"isolation"` // what the executor does not protect, in a sentence
+	Gate       Gate        `json:"gate"`
+	Harnesses  []Harness   `json:"harnesses"`
+	Conditions []Condition `json:"conditions"`
+	Cases      []Case      `json:"cases"`
+	Cells      []plan.Cell `json:"cells"`
+}
+
+// Host are facts of the machine that matter to durations only.
+type Host struct {
+	OS   string `json:"os"`
+	Arch string `json:"arch"`
+	CPUs int    `json:"cpus"`
+	Go   string `json:"go"`
+}
+
+// Gate are the settings of the verdict, as they were before the first cell ran.
+type Gate struct {
+	Alpha        float64  `json:"alpha"`
+	MarginPP     float64  `json:"margin_pp"`
+	MarginEqPP   float64  `json:"margin_eq_pp"`
+	MDEMaxPP     float64  `json:"mde_max_pp"`
+	MinCoverage  float64  `json:"min_coverage"`
+	MinPassRate  *float64 `json:"min_pass_rate"`
+	Claim        string   `json:"claim"`
+	Underpowered string   `json:"underpowered"`
+}
+
+// A Harness is one harness of the run.
+type Harness struct {
+	ID        string   `json:"id"`
+	Type      string   `json:"type"`
+	Version   string   `json:"version,omitempty"`
+	Models    []string `json:"models"`
+	Simulated bool     `json:"simulated"` // its agents are scripted, no model answers
+}
+
+// A Condition is one condition of the run.
+type Condition struct {
+	ID       string `json:"id"`
+	Baseline bool   `json:"baseline"`
+	Digest   string `json:"digest"`
+}
+
+// A Case is one case of the run, with its place in the suite's files.
+type Case struct {
+	ID          string `json:"id"`
+	File        string `json:"file"`
+	Line        int    `json:"line"`
+	AgentDigest string `json:"agent_digest"`
+	GradeDigest string `json:"grade_digest"`
+}
