@@ -1,0 +1,255 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/assay-ci/assay/internal/executor"
+)
+
+// stepTimeout ends an environment or a setup command that names no limit of its own.
+const stepTimeout = 15 * time.Minute
+
+// Settings are the raw settings of one block of a suite.
+type Settings interface {
+	Decode(into any) error
+	Fault(key, msg, hint string) error
+}
+
+// A Kind is one row of the table of environments.
+type Kind struct {
+	Name   string
+	Doc    string // one line
+	Params any    // zero value of the struct that its settings decode into
+	Build  func(s Settings) (*Environment, error)
+}
+
+// Kinds are the environments a case may name.
+var Kinds = []Kind{
+	{Name: "none", Doc: "nothing but the tree and what the host has", Params: NoneParams{}, Build: buildNone},
+	{Name: "command", Doc: "commands that make a folder beside the tree, once and cached when inputs are named", Params: CommandParams{}, Build: buildCommand},
+}
+
+// NoneParams are the settings of the environment none.
+type NoneParams struct{}
+
+// CommandParams are the settings of the environment command. In Env and Run, {env} is the folder that the commands fill.
+type CommandParams struct {
+	Run     []string          `yaml:"run" json:"run" jsonschema:"description=Shell lines run one after the other by sh -c in the tree"`
+	Env     map[string]string `yaml:"env,omitempty" json:"env,omitempty" jsonschema:"description=Variables for agent and setup and graders; {env} is the environment's folder"`
+	Inputs  []string          `yaml:"inputs,omitempty" json:"inputs,omitempty" jsonschema:"description=Files and folders of the source that decide the result; with them it is made once and copied into every place"`
+	Timeout time.Duration     `yaml:"timeout,omitempty" json:"timeout,omitempty" jsonschema:"description=For all commands together; default 15m"`
+}
+
+// An Environment is what the commands of a case need besides its tree, such as a warmed build cache: commands that fill a
+// folder outside the tree, and variables that point to it. A nil Environment is none.
+type Environment struct {
+	run     []string
+	env     map[string]string
+	inputs  []string
+	timeout time.Duration
+}
+
+// BuildEnvironment builds an environment from its settings. The error has the position of the setting.
+func BuildEnvironment(kind string, s Settings) (*Environment, error) {
+	for _, k := range Kinds {
+		if k.Name == kind {
+			return k.Build(s)
+		}
+	}
+	return nil, s.Fault("", fmt.Sprintf("unknown environment %q", kind), "known: "+strings.Join(kindNames(), ", "))
+}
+
+func kindNames() []string {
+	var names []string
+	for _, k := range Kinds {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+func buildNone(s Settings) (*Environment, error) {
+	return nil, s.Decode(&NoneParams{})
+}
+
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func buildCommand(s Settings) (*Environment, error) {
+	var p CommandParams
+	if err := s.Decode(&p); err != nil {
+		return nil, err
+	}
+	var faults []error
+	if len(p.Run) == 0 {
+		faults = append(faults, s.Fault("run", "an environment of commands needs at least one", ""))
+	}
+	for _, name := range sortedKeys(p.Env) {
+		if !variable.MatchString(name) {
+			faults = append(faults, s.Fault("env", fmt.Sprintf("%q is not the name of a variable", name), ""))
+		}
+	}
+	for _, in := range p.Inputs {
+		if !fs.ValidPath(in) {
+			faults = append(faults, s.Fault("inputs", fmt.Sprintf("%q is not a path in the source", in), "write it relative, without .. and without a slash at its end"))
+		}
+	}
+	if p.Timeout < 0 {
+		faults = append(faults, s.Fault("timeout", "a limit cannot be negative", ""))
+	}
+	if p.Timeout == 0 {
+		p.Timeout = stepTimeout
+	}
+	return &Environment{run: p.Run, env: p.Env, inputs: p.Inputs, timeout: p.Timeout}, errors.Join(faults...)
+}
+
+func (e *Environment) empty() bool { return e == nil || len(e.run) == 0 }
+
+// vars are the variables of the environment, with its folder filled in.
+func (e *Environment) vars(folder string) []string {
+	if e == nil {
+		return nil
+	}
+	list := pairs(e.env)
+	for i := range list {
+		list[i] = strings.ReplaceAll(list[i], "{env}", folder)
+	}
+	return list
+}
+
+// furnish fills the environment's folder of a place whose tree is laid out.
+func (s *Sandbox) furnish(ctx context.Context, p *Place, src *Source, n Needs) error {
+	e := n.Environment
+	switch {
+	case e.empty():
+		return nil
+	case len(e.inputs) == 0:
+		return e.make(ctx, p, n)
+	}
+	inputs, err := src.work.pick(e.inputs)
+	if err != nil {
+		return wrap("environment", "environment", err)
+	}
+	key := "env-" + e.key(inputs)
+	build := func(ctx context.Context, dir string) error { return s.buildEnvironment(ctx, inputs, n, dir) }
+	for attempt := range 2 {
+		t, found, err := s.cache.load(ctx, key, foreignRules, nil, build)
+		p.Findings = append(p.Findings, found...)
+		if err != nil {
+			return wrap("environment", "environment", err)
+		}
+		err = s.copyEnvironment(ctx, p, t)
+		if errors.Is(err, errChanged) && attempt == 0 {
+			s.cache.forget(key)
+			continue
+		}
+		return wrap("environment", "environment", err)
+	}
+	return nil
+}
+
+// make runs the commands, under one limit for all of them.
+func (e *Environment) make(ctx context.Context, p *Place, n Needs) error {
+	ends := time.Now().Add(e.timeout)
+	for _, line := range e.run {
+		left := time.Until(ends)
+		if left <= 0 {
+			return wrap("environment", "environment", fmt.Errorf("ran past its limit of %v before %q", e.timeout, line))
+		}
+		argv := []string{"sh", "-c", strings.ReplaceAll(line, "{env}", p.Folders.Env)}
+		if err := p.run(ctx, fmt.Sprintf("environment %q", line), executor.Command{Argv: argv, Env: p.Env, Timeout: left}, n.Log); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// key names the cache entry of an environment: whatever may change what its commands make is in it.
+func (e *Environment) key(inputs *tree) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "1 %s %s\n%q\n%q\n", runtime.GOOS, runtime.GOARCH, e.run, pairs(e.env))
+	h.Write(inputs.listing())
+	return hex.EncodeToString(h.Sum(nil))[:32]
+}
+
+// pick is the part of a tree that paths name: files, and folders with all they hold.
+func (t *tree) pick(paths []string) (*tree, error) {
+	picked := &tree{dir: t.dir, kept: t.kept}
+	wanted := map[string]bool{}
+	for _, name := range paths {
+		e := t.find(name)
+		if name != "." && e == nil {
+			return nil, fmt.Errorf("input %q is not in the source", name)
+		}
+		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+			wanted[dir] = true
+		}
+		for i := range t.entries {
+			if at := t.entries[i].path; name == "." || at == name || strings.HasPrefix(at, name+"/") {
+				wanted[at] = true
+			}
+		}
+	}
+	for _, e := range t.entries {
+		if wanted[e.path] {
+			picked.entries = append(picked.entries, e)
+		}
+	}
+	return picked, nil
+}
+
+// buildEnvironment makes an environment in a place of its own, which holds its inputs and nothing else, and leaves it in dir.
+func (s *Sandbox) buildEnvironment(ctx context.Context, inputs *tree, n Needs, dir string) (err error) {
+	n.Env = nil // the case's own variables are not in the key
+	p, err := s.newPlace(n)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close(context.WithoutCancel(ctx))) }()
+	if err := s.layOut(ctx, p, &Source{what: "environment", work: inputs}); err != nil {
+		return err
+	}
+	if err := n.Environment.make(ctx, p, n); err != nil {
+		return err
+	}
+	made, err := os.OpenRoot(p.Folders.Env)
+	if err != nil {
+		return err
+	}
+	defer made.Close()
+	t, err := readTree(made, foreignRules, nil)
+	if err != nil {
+		return err
+	}
+	to, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	return t.lay(ctx, to, ".", s.umasked)
+}
+
+func (s *Sandbox) copyEnvironment(ctx context.Context, p *Place, t *tree) error {
+	if err := errors.Join(removeAll(p.Folders.Env), os.Mkdir(p.Folders.Env, 0o755)); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(p.Folders.Env)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return t.lay(ctx, root, ".", s.umasked)
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

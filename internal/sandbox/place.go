@@ -1,0 +1,316 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/assay-ci/assay/internal/executor"
+	"github.com/assay-ci/assay/internal/suite"
+)
+
+// A Place is where one cell works, or where its graders do.
+type Place struct {
+	Folders
+	Exec     executor.Executor
+	Env      []string  // NAME=value: what Needs and the environment set, for agent, setup and graders alike
+	Findings []Finding // what came up while it was made
+
+	sandbox  *Sandbox
+	worktree *worktree
+	once     sync.Once
+	closed   error
+}
+
+// Needs are what a place has besides its tree.
+type Needs struct {
+	Environment *Environment
+	Env         []string  // NAME=value of case and condition; they win over those of the environment
+	Log         io.Writer // output of the environment's commands; nil: dropped
+}
+
+// Open makes a place and lays the source out in it. The error is an *Error of class sandbox or environment.
+func (s *Sandbox) Open(ctx context.Context, src *Source, n Needs) (*Place, error) {
+	p, err := s.newPlace(n)
+	if err != nil {
+		return nil, err
+	}
+	err = s.layOut(ctx, p, src)
+	if err == nil {
+		err = s.furnish(ctx, p, src, n)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Close(context.WithoutCancel(ctx)))
+	}
+	return p, nil
+}
+
+// newPlace makes an empty place with its executor.
+func (s *Sandbox) newPlace(n Needs) (*Place, error) {
+	root, err := os.MkdirTemp(s.Scratch, "p")
+	if err != nil {
+		return nil, &Error{Class: "sandbox", What: "make a place", Err: err}
+	}
+	p := &Place{sandbox: s, Folders: Folders{
+		Root: root,
+		Work: filepath.Join(root, "work"),
+		Home: filepath.Join(root, "home"),
+		Tmp:  filepath.Join(root, "tmp"),
+	}}
+	if !n.Environment.empty() {
+		p.Folders.Env = filepath.Join(root, "env")
+	}
+	p.Env = append(n.Environment.vars(p.Folders.Env), n.Env...)
+	for _, dir := range []string{p.Work, p.Home, p.Tmp, p.Folders.Env} {
+		if dir != "" && err == nil {
+			err = os.Mkdir(dir, 0o755)
+		}
+	}
+	if err == nil {
+		p.Exec, err = s.NewExecutor(p.Folders, p.Env)
+	}
+	if err != nil {
+		return nil, errors.Join(&Error{Class: "sandbox", What: "make a place", Err: err}, p.Close(context.Background()))
+	}
+	return p, nil
+}
+
+// layOut fills the work folder. A cache entry that changed under us is made again, once.
+func (s *Sandbox) layOut(ctx context.Context, p *Place, src *Source) error {
+	if src.worktree != nil {
+		p.worktree = src.worktree
+		return wrap("sandbox", src.what, src.worktree.add(ctx, p.Work))
+	}
+	err := s.layTrees(ctx, p, src)
+	if errors.Is(err, errChanged) && src.again != nil {
+		var found []Finding
+		if found, err = src.again(ctx); err == nil {
+			p.Findings = append(p.Findings, found...)
+			err = errors.Join(p.clearWork(), s.layTrees(ctx, p, src))
+		}
+	}
+	return wrap("sandbox", src.what, err)
+}
+
+func (s *Sandbox) layTrees(ctx context.Context, p *Place, src *Source) error {
+	root, err := os.OpenRoot(p.Work)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := src.work.lay(ctx, root, ".", s.umasked); err != nil || src.git == nil {
+		return err
+	}
+	if err := makeDir(root, ".git", s.umasked); err != nil {
+		return err
+	}
+	return src.git.lay(ctx, root, ".git", s.umasked)
+}
+
+func (p *Place) clearWork() error {
+	return errors.Join(removeAll(p.Work), os.Mkdir(p.Work, 0o755))
+}
+
+// wrap gives an error its class, unless it has one.
+func wrap(class, what string, err error) error {
+	var known *Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	return &Error{Class: class, What: what, Err: err}
+}
+
+// Setup runs the setup commands of a case, one after the other. The error is an *Error of class environment.
+func (p *Place) Setup(ctx context.Context, commands []suite.Command, log io.Writer) error {
+	for _, c := range commands {
+		argv, name := c.Argv, strings.Join(c.Argv, " ")
+		if c.Run != "" {
+			argv, name = []string{"sh", "-c", c.Run}, c.Run
+		}
+		cmd := executor.Command{Argv: argv, Env: append(slices.Clip(p.Env), pairs(c.Env)...), Timeout: c.Timeout}
+		if err := p.run(ctx, "setup "+fmt.Sprintf("%q", name), cmd, log); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run runs one command that must end with exit code 0.
+func (p *Place) run(ctx context.Context, what string, cmd executor.Command, log io.Writer) error {
+	if cmd.Timeout == 0 {
+		cmd.Timeout = stepTimeout
+	}
+	out := &tail{to: log}
+	cmd.Stdout, cmd.Stderr = out, out
+	exit, err := p.Exec.Run(ctx, cmd)
+	switch {
+	case err != nil:
+	case exit.Cancelled:
+		err = cmpErr(context.Cause(ctx), context.Canceled)
+	case exit.TimedOut:
+		err = fmt.Errorf("ran past its limit of %v", cmd.Timeout)
+	case exit.Signal != "":
+		err = fmt.Errorf("ended by %s", exit.Signal)
+	case exit.Code != 0:
+		err = fmt.Errorf("exit code %d", exit.Code)
+	default:
+		return nil
+	}
+	return &Error{Class: "environment", What: what, Err: err, Log: out.String()}
+}
+
+func cmpErr(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}
+
+// pairs are the variables of a mapping as NAME=value, sorted.
+func pairs(vars map[string]string) []string {
+	list := make([]string, 0, len(vars))
+	for name, value := range vars {
+		list = append(list, name+"="+value)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Lay puts files of a condition into the work folder: path there → file or folder below the host folder base ("": the
+// suite's). What stands at such a path is replaced. Files are read once, so every cell gets the same bytes.
+func (s *Sandbox) Lay(ctx context.Context, p *Place, base string, files map[string]string) error {
+	root, err := os.OpenRoot(p.Work)
+	if err != nil {
+		return wrap("sandbox", "condition files", err)
+	}
+	defer root.Close()
+	for _, to := range sortedKeys(files) {
+		t, err := s.folder(base, files[to], sourceRules)
+		if err == nil {
+			err = s.replace(ctx, root, to, t)
+		}
+		if err != nil {
+			return wrap("sandbox", "condition file "+files[to], err)
+		}
+	}
+	return nil
+}
+
+// replace lays a tree at a path, over what is there.
+func (s *Sandbox) replace(ctx context.Context, root *os.Root, to string, t *tree) error {
+	if _, git := gitIn(to); git || !inTree(to) {
+		return fmt.Errorf("cannot be laid at %q", to)
+	}
+	l := newLayer(root, s.umasked)
+	for i := range t.entries {
+		e := &t.entries[i]
+		name := to
+		if !t.single {
+			name = path.Join(to, e.path)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := l.entry(t, e, name, e.mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Equip puts the skills and the instructions of a condition into the home of a place, outside its tree. It returns the
+// folder that holds one folder a skill, and the path of the instructions; what the condition lacks is empty.
+func (s *Sandbox) Equip(ctx context.Context, p *Place, base string, skills []string, instructions string) (skillsDir, instructionsFile string, err error) {
+	const shelf = ".assay"
+	root, err := os.OpenRoot(p.Home)
+	if err != nil {
+		return "", "", wrap("sandbox", "condition", err)
+	}
+	defer root.Close()
+	put := func(from, to string) error {
+		t, err := s.folder(base, from, sourceRules)
+		if err == nil {
+			err = s.replace(ctx, root, to, t)
+		}
+		return wrap("sandbox", "condition "+from, err)
+	}
+	seen := map[string]bool{}
+	for _, skill := range skills {
+		name := path.Base(path.Clean(skill))
+		if seen[name] {
+			return "", "", wrap("sandbox", "condition "+skill, fmt.Errorf("two skills are named %s", name))
+		}
+		seen[name] = true
+		skillsDir = filepath.Join(p.Home, shelf, "skills")
+		if err := put(skill, path.Join(shelf, "skills", name)); err != nil {
+			return "", "", err
+		}
+	}
+	if instructions != "" {
+		name := path.Join(shelf, path.Base(instructions))
+		instructionsFile = filepath.Join(p.Home, name)
+		if err := put(instructions, name); err != nil {
+			return "", "", err
+		}
+	}
+	return skillsDir, instructionsFile, nil
+}
+
+// Close ends what runs in the place and removes it. It is idempotent; its error says what could not be removed.
+func (p *Place) Close(ctx context.Context) error {
+	p.once.Do(func() {
+		if p.Exec != nil {
+			p.closed = p.Exec.Close(ctx)
+		}
+		p.closed = errors.Join(p.closed, removeAll(p.Root))
+		if p.worktree != nil {
+			p.closed = errors.Join(p.closed, p.worktree.prune(ctx))
+		}
+		p.closed = wrap("sandbox", "remove a place", p.closed)
+	})
+	return p.closed
+}
+
+// removeAll removes a folder, also when folders in it have lost the modes that removing takes.
+func removeAll(dir string) error {
+	if err := os.RemoveAll(dir); err == nil {
+		return nil
+	}
+	root, err := os.OpenRoot(filepath.Dir(dir))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	unlock(root, filepath.Base(dir))
+	return os.RemoveAll(dir)
+}
+
+// unlock opens the folders of a tree to us, top down. What it cannot open, the removal will name.
+func unlock(root *os.Root, dir string) {
+	info, err := root.Lstat(dir)
+	if err != nil || !info.IsDir() {
+		return
+	}
+	if info.Mode().Perm()&0o700 != 0o700 {
+		_ = root.Chmod(dir, 0o700)
+	}
+	sub, err := root.OpenRoot(dir)
+	if err != nil {
+		return
+	}
+	defer sub.Close()
+	entries, _ := fs.ReadDir(sub.FS(), ".")
+	for _, e := range entries {
+		if e.IsDir() {
+			unlock(sub, e.Name())
+		}
+	}
+}

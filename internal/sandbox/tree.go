@@ -1,0 +1,562 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// What a place takes.
+const (
+	maxEntries = 200_000
+	maxBytes   = 1 << 30
+)
+
+// A tree is a folder that was read: its entries, parents before what they hold, each file with the sha256 of its bytes.
+type tree struct {
+	dir     string // host path of the folder that still holds the bytes
+	entries []entry
+	single  bool // not a folder but one file: its only entry, in dir
+	kept    bool // every entry has its bytes in memory
+}
+
+type entry struct {
+	path string      // slash separated, below the tree
+	mode fs.FileMode // ModeDir|0755, ModeSymlink|0777, 0644 or 0755
+	link string
+	size int64
+	sum  [sha256.Size]byte
+	data []byte
+}
+
+// rules say what a tree may hold.
+type rules struct {
+	anyLink bool // links are text that nobody resolves
+	keepGit bool
+}
+
+var (
+	sourceRules  = rules{}
+	foreignRules = rules{anyLink: true, keepGit: true} // what commands of an environment made
+)
+
+// badTree is the error of a tree that breaks the rules.
+type badTree struct{ text string }
+
+func (b *badTree) Error() string { return b.text }
+
+// errChanged says that bytes on the disk are no longer what they were when they were read.
+var errChanged = errors.New("changed since it was read")
+
+// A budget is memory that trees may keep their bytes in.
+type budget struct{ left int64 }
+
+const keepAtMost = 4 << 20 // bytes of one tree
+
+func (b *budget) take(n int64) bool {
+	if b == nil || n > keepAtMost {
+		return false
+	}
+	if atomic.AddInt64(&b.left, -n) >= 0 {
+		return true
+	}
+	atomic.AddInt64(&b.left, n)
+	return false
+}
+
+// readPath reads the folder or the file at a slash path below base, which it cannot leave.
+func readPath(base, name string, r rules, memory *budget) (*tree, error) {
+	root, err := os.OpenRoot(base)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	name = filepath.FromSlash(path.Clean(name))
+	info, err := root.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		sub, err := root.OpenRoot(name)
+		if err != nil {
+			return nil, err
+		}
+		defer sub.Close()
+		return readTree(sub, r, memory)
+	}
+	parent, err := root.OpenRoot(filepath.Dir(name))
+	if err != nil {
+		return nil, err
+	}
+	defer parent.Close()
+	t := &tree{dir: parent.Name(), single: true}
+	if err := t.add(filepath.Base(name), info, ""); err != nil {
+		return nil, err
+	}
+	return t, t.fill(parent, memory)
+}
+
+// readTree reads a whole folder.
+func readTree(root *os.Root, r rules, memory *budget) (*tree, error) {
+	t := &tree{dir: root.Name()}
+	if err := t.walk(root, ".", r); err != nil {
+		return nil, err
+	}
+	if !r.anyLink {
+		if err := t.checkLinks(); err != nil {
+			return nil, err
+		}
+	}
+	return t, t.fill(root, memory)
+}
+
+// walk adds what a folder holds, sorted by name, each folder before its own entries. Names are any bytes.
+func (t *tree) walk(root *os.Root, dir string, r rules) error {
+	f, err := root.Open(dir)
+	if err != nil {
+		return err
+	}
+	found, err := f.ReadDir(-1)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	slices.SortFunc(found, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	for _, d := range found {
+		if !r.keepGit && strings.EqualFold(d.Name(), ".git") {
+			continue
+		}
+		name := path.Join(dir, d.Name())
+		info, err := root.Lstat(name)
+		if err != nil {
+			return err
+		}
+		link := ""
+		if info.Mode()&fs.ModeSymlink != 0 {
+			if link, err = root.Readlink(name); err != nil {
+				return err
+			}
+		}
+		if err := t.add(name, info, link); err != nil {
+			return err
+		}
+		if info.IsDir() {
+			if err := t.walk(root, name, r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// inTree says whether name is a path below a tree, whatever its bytes.
+func inTree(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part == "." || part == ".." {
+			return false
+		}
+	}
+	return !strings.Contains(name, "\x00")
+}
+
+// gitIn returns the path of the .git that a path is or is in.
+func gitIn(name string) (string, bool) {
+	for end := 0; end <= len(name); end++ {
+		if end < len(name) && name[end] != '/' {
+			continue
+		}
+		if strings.EqualFold(path.Base(name[:end]), ".git") {
+			return name[:end], true
+		}
+	}
+	return "", false
+}
+
+// add appends one entry, with the few modes that a place knows.
+func (t *tree) add(name string, info fs.FileInfo, link string) error {
+	e := entry{path: name, link: link}
+	switch info.Mode().Type() {
+	case 0:
+		e.mode, e.size = fileMode(info.Mode()), info.Size()
+	case fs.ModeDir:
+		e.mode = fs.ModeDir | 0o755
+	case fs.ModeSymlink:
+		e.mode = fs.ModeSymlink | 0o777
+	default:
+		return &badTree{fmt.Sprintf("%q is %s; only files, folders and links can be laid out", name, kindOf(info.Mode()))}
+	}
+	t.entries = append(t.entries, e)
+	if len(t.entries) > maxEntries {
+		return ErrTooLarge
+	}
+	return nil
+}
+
+func fileMode(m fs.FileMode) fs.FileMode {
+	if m&0o111 != 0 {
+		return 0o755
+	}
+	return 0o644
+}
+
+func kindOf(m fs.FileMode) string {
+	switch {
+	case m&fs.ModeNamedPipe != 0:
+		return "a FIFO"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	case m&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "a special file"
+}
+
+// fill reads every file: its sum, and its bytes when the memory allows it.
+func (t *tree) fill(root *os.Root, memory *budget) error {
+	total := t.size()
+	if total > maxBytes {
+		return ErrTooLarge
+	}
+	t.kept = memory.take(total)
+	return t.each(func(e *entry) error {
+		if !e.mode.IsRegular() {
+			return nil
+		}
+		f, err := openRegular(root, e.path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		hash := sha256.New()
+		var into io.Writer = hash
+		var kept bytes.Buffer
+		if t.kept {
+			kept.Grow(int(e.size) + bytes.MinRead) // so that the last, empty read does not double it
+			into = io.MultiWriter(hash, &kept)
+		}
+		n, err := io.Copy(into, io.LimitReader(f, e.size+1))
+		if err != nil {
+			return err
+		}
+		if n != e.size {
+			return fmt.Errorf("%s: %w", e.path, errChanged)
+		}
+		hash.Sum(e.sum[:0])
+		if t.kept {
+			e.data = kept.Bytes()
+		}
+		return nil
+	})
+}
+
+func (t *tree) size() (total int64) {
+	for i := range t.entries {
+		total += t.entries[i].size
+	}
+	return total
+}
+
+// each calls do for every entry, for several at a time when there are many.
+func (t *tree) each(do func(*entry) error) error {
+	if len(t.entries) < 64 {
+		for i := range t.entries {
+			if err := do(&t.entries[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var group errgroup.Group
+	workers := runtime.GOMAXPROCS(0)
+	var next atomic.Int64
+	for range workers {
+		group.Go(func() error {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(t.entries) {
+					return nil
+				}
+				if err := do(&t.entries[i]); err != nil {
+					next.Store(int64(len(t.entries)))
+					return err
+				}
+			}
+		})
+	}
+	return group.Wait()
+}
+
+// openRegular opens a regular file for reading, and nothing else; a FIFO that took its place does not hang us.
+func openRegular(root *os.Root, name string) (*os.File, error) {
+	f, err := root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: %w", name, errChanged)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// checkLinks refuses links that are absolute, that leave the tree on the way, or that lead nowhere.
+func (t *tree) checkLinks() error {
+	at := make(map[string]*entry, len(t.entries))
+	for i := range t.entries {
+		at[t.entries[i].path] = &t.entries[i]
+	}
+	var bad []string
+	for i := range t.entries {
+		e := &t.entries[i]
+		if e.mode.Type() != fs.ModeSymlink {
+			continue
+		}
+		hops := 40 // as many as Linux follows
+		if _, err := follow(at, path.Dir(e.path), e.link, &hops); err != nil {
+			bad = append(bad, fmt.Sprintf("link %q to %q %v", e.path, e.link, err))
+		}
+	}
+	if bad == nil {
+		return nil
+	}
+	return &badTree{strings.Join(bad, "; ")}
+}
+
+// follow walks a link's target from the folder dir, as the kernel would, but over the entries that were read. It returns
+// the path that the target names.
+func follow(at map[string]*entry, dir, target string, hops *int) (string, error) {
+	if *hops--; *hops < 0 {
+		return "", errors.New("goes round in circles")
+	}
+	if target == "" || path.IsAbs(target) {
+		return "", errors.New("is absolute; a link must be relative and stay in the tree")
+	}
+	here := dir
+	for part := range strings.SplitSeq(target, "/") {
+		if e := at[here]; here != "." && (e == nil || !e.mode.IsDir()) {
+			return "", errors.New("leads nowhere") // a file has no parts
+		}
+		switch part {
+		case "", ".":
+		case "..":
+			if here == "." {
+				return "", errors.New("leaves the tree")
+			}
+			here = path.Dir(here)
+		default:
+			next := path.Join(here, part)
+			e := at[next]
+			switch {
+			case e == nil:
+				return "", errors.New("leads nowhere")
+			case e.mode.Type() == fs.ModeSymlink:
+				var err error
+				if next, err = follow(at, here, e.link, hops); err != nil {
+					return "", err
+				}
+			}
+			here = next
+		}
+	}
+	return here, nil
+}
+
+// listing is the tree as text, one line an entry: equal for equal trees, and the thing that is hashed and compared.
+func (t *tree) listing() []byte {
+	var b bytes.Buffer
+	for _, e := range t.entries {
+		fmt.Fprintf(&b, "%s %x %d %q %q\n", e.mode, e.sum, e.size, e.path, e.link)
+	}
+	return b.Bytes()
+}
+
+func (t *tree) digest() string {
+	sum := sha256.Sum256(t.listing())
+	return hex.EncodeToString(sum[:])
+}
+
+// sub is the part of a tree below one of its folders.
+func (t *tree) sub(dir string) *tree {
+	s := &tree{dir: filepath.Join(t.dir, filepath.FromSlash(dir)), kept: t.kept}
+	for _, e := range t.entries {
+		if name, ok := strings.CutPrefix(e.path, dir+"/"); ok {
+			e.path = name
+			s.entries = append(s.entries, e)
+		}
+	}
+	return s
+}
+
+// find returns the entry at a path, or nil.
+func (t *tree) find(name string) *entry {
+	for i := range t.entries {
+		if t.entries[i].path == name {
+			return &t.entries[i]
+		}
+	}
+	return nil
+}
+
+// open returns the bytes of a file. From the disk they are not checked: whoever reads must compare the sum.
+func (t *tree) open(e *entry) (io.ReadSeekCloser, error) {
+	if t.kept {
+		return struct {
+			io.ReadSeeker
+			io.Closer
+		}{bytes.NewReader(e.data), io.NopCloser(nil)}, nil
+	}
+	root, err := os.OpenRoot(t.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return openRegular(root, e.path)
+}
+
+// read returns the bytes of a small file, which are those that were hashed.
+func (t *tree) read(e *entry) ([]byte, error) {
+	if t.kept {
+		return e.data, nil
+	}
+	f, err := t.open(e)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readSame(f, e)
+}
+
+// readSame reads what must be the bytes of e.
+func readSame(f io.Reader, e *entry) ([]byte, error) {
+	data := make([]byte, e.size)
+	if _, err := io.ReadFull(f, data); err != nil || sha256.Sum256(data) != e.sum {
+		return nil, fmt.Errorf("%s: %w", e.path, errChanged)
+	}
+	return data, nil
+}
+
+// files gives the tree in the form in which agents' trees arrive.
+func (t *tree) files() iter.Seq2[File, error] {
+	return func(yield func(File, error) bool) {
+		for i := range t.entries {
+			e := &t.entries[i]
+			open := func() (io.ReadCloser, error) { return t.open(e) }
+			if !yield(File{Path: e.path, Mode: e.mode, Link: e.link, Open: open}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// lay writes the tree below prefix ("." for root itself), where nothing of it may stand yet.
+func (t *tree) lay(ctx context.Context, root *os.Root, prefix string, setMode bool) error {
+	for i := range t.entries {
+		if e := &t.entries[i]; e.mode.IsDir() {
+			if err := makeDir(root, filepath.Join(prefix, e.path), setMode); err != nil {
+				return err
+			}
+		}
+	}
+	var from *os.Root
+	if !t.kept {
+		var err error
+		if from, err = os.OpenRoot(t.dir); err != nil {
+			return err
+		}
+		defer from.Close()
+	}
+	return t.each(func(e *entry) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		to := filepath.Join(prefix, e.path)
+		switch {
+		case e.mode.IsDir():
+			return nil
+		case e.mode.Type() == fs.ModeSymlink:
+			return root.Symlink(e.link, to)
+		case t.kept:
+			return writeFile(root, to, e.mode, setMode, func(f *os.File) error {
+				_, err := f.Write(e.data)
+				return err
+			})
+		default:
+			return t.copyFile(from, e, root, to, setMode)
+		}
+	})
+}
+
+// copyFile copies a file from the disk and proves that what arrived is what was once read.
+func (t *tree) copyFile(from *os.Root, e *entry, root *os.Root, to string, setMode bool) error {
+	src, err := openRegular(from, e.path)
+	if err != nil {
+		return fmt.Errorf("%w: %w", err, errChanged)
+	}
+	defer src.Close()
+	return writeFile(root, to, e.mode, setMode, func(dst *os.File) error {
+		if e.size <= 1<<20 {
+			data, err := readSame(src, e)
+			if err == nil {
+				_, err = dst.Write(data)
+			}
+			return err
+		}
+		// A large file is handed to the kernel, which may share its blocks, and the copy is hashed.
+		if _, err := io.Copy(dst, src); err != nil {
+			return err
+		}
+		if _, err := dst.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		hash := sha256.New()
+		if _, err := io.Copy(hash, dst); err != nil {
+			return err
+		}
+		if !bytes.Equal(hash.Sum(nil), e.sum[:]) {
+			return fmt.Errorf("%s: %w", e.path, errChanged)
+		}
+		return nil
+	})
+}
+
+func makeDir(root *os.Root, name string, setMode bool) error {
+	if err := root.Mkdir(name, 0o755); err != nil {
+		return err
+	}
+	if setMode {
+		return root.Chmod(name, 0o755)
+	}
+	return nil
+}
+
+// writeFile makes a file that must not exist. Nothing is followed and nothing is replaced.
+func writeFile(root *os.Root, name string, mode fs.FileMode, setMode bool, fill func(*os.File) error) error {
+	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, mode)
+	if err != nil {
+		return err
+	}
+	err = fill(f)
+	if err == nil && setMode {
+		err = f.Chmod(mode)
+	}
+	return errors.Join(err, f.Close())
+}
