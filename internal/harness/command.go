@@ -1,0 +1,245 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/assay-ci/assay/internal/executor"
+	"github.com/assay-ci/assay/internal/trace"
+)
+
+// command runs any program as the agent. How it ended is told by its exit code, and better by the trace that it may write.
+type command struct {
+	params   commandParams
+	settings Settings // positions for faults
+}
+
+var (
+	_ Harness = (*command)(nil)
+	_ Prober  = (*command)(nil)
+	_ Checker = (*command)(nil)
+)
+
+type commandParams struct {
+	Argv    []string          `yaml:"argv" doc:"the program and its arguments, no shell between; {prompt_file} {model} {work} {home} {trace_file} {skills} {instructions} are filled in, other braces stay" rule:"required"`
+	Stdin   string            `yaml:"stdin" doc:"what the program reads on standard input: prompt or none" default:"none" rule:"oneof=prompt none"`
+	Version []string          `yaml:"version" doc:"a program and its arguments that print the agent's version"`
+	Env     map[string]string `yaml:"env" doc:"environment of the program; values are filled in like argv" rule:"env"`
+}
+
+func buildCommand(s Settings) (Harness, error) {
+	var p commandParams
+	if err := s.Decode(&p); err != nil {
+		return nil, err
+	}
+	h := &command{p, s}
+	var faults []error
+	if len(p.Argv) == 0 || p.Argv[0] == "" {
+		return nil, s.Fault("argv", "argv needs a program", "such as argv: [my-agent, --prompt-file, \"{prompt_file}\"]")
+	}
+	if filler(Task{}).Replace(p.Argv[0]) != p.Argv[0] {
+		faults = append(faults, s.Fault("argv[0]", "the program itself cannot be a placeholder", "start a fixed program and give it the value as an argument"))
+	}
+	if p.Stdin != "prompt" && !h.uses("{prompt_file}") {
+		faults = append(faults, s.Fault("argv", "the prompt never reaches the agent", "put {prompt_file} into argv or set stdin: prompt"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
+		if executor.ForbiddenEnv(name) {
+			faults = append(faults, s.Fault("env."+name, name+" never enters a place", "choose another name"))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// uses tells whether the settings mention a placeholder.
+func (h *command) uses(placeholder string) bool {
+	has := func(s string) bool { return strings.Contains(s, placeholder) }
+	return slices.ContainsFunc(h.params.Argv, has) || slices.ContainsFunc(slices.Collect(maps.Values(h.params.Env)), has)
+}
+
+// Check implements Checker: a part of the condition that the program is never told of would be lost without a word.
+func (h *command) Check(t Task) error {
+	if t.Extras.SkillsDir != "" && !h.uses("{skills}") {
+		return h.settings.Fault("argv", fmt.Sprintf("condition %s has skills, and the command never tells its agent where they are", t.Condition), "put {skills} into argv or env")
+	}
+	if t.Extras.InstructionsFile != "" && !h.uses("{instructions}") {
+		return h.settings.Fault("argv", fmt.Sprintf("condition %s has instructions, and the command never tells its agent where they are", t.Condition), "put {instructions} into argv or env")
+	}
+	return nil
+}
+
+// Probe implements Prober. A program named by a relative path lies in the tree of a case, so it is not looked for here.
+func (h *command) Probe(ctx context.Context, look func(string) (string, error), run func(context.Context, []string) (string, error)) (string, error) {
+	if name := h.params.Argv[0]; path.IsAbs(name) || !strings.Contains(name, "/") {
+		if _, err := look(name); err != nil {
+			return "", fmt.Errorf("agent %s: %w; install it or put it on PATH", name, err)
+		}
+	}
+	if len(h.params.Version) == 0 {
+		return "", nil
+	}
+	out, err := run(ctx, h.params.Version)
+	if err != nil {
+		return "", fmt.Errorf("version of agent %s: %w", h.params.Argv[0], err)
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(out, "\uFFFD")), "\n")
+	return line, nil
+}
+
+// Names of our files in HOME: the work folder holds nothing of ours.
+const (
+	promptName = "assay-prompt.txt"
+	traceName  = "assay-trace.jsonl"
+)
+
+// filler fills the placeholders of a template for one cell. It reads a template once, so a value that looks like a
+// placeholder is not filled again.
+func filler(t Task) *strings.Replacer {
+	return strings.NewReplacer(
+		"{prompt_file}", path.Join(t.Home, promptName),
+		"{model}", t.Model,
+		"{work}", t.Work,
+		"{home}", t.Home,
+		"{trace_file}", path.Join(t.Home, traceName),
+		"{skills}", t.Extras.SkillsDir,
+		"{instructions}", t.Extras.InstructionsFile,
+	)
+}
+
+// Drive implements Harness.
+func (h *command) Drive(ctx context.Context, t Task, emit func(trace.Event)) (Outcome, error) {
+	argv, env := h.commandLine(t)
+	opening(t, trace.Session{Harness: "command", Agent: argv[0], Argv: argv, Env: envNames(env)}, emit)
+	if h.uses("{prompt_file}") || h.uses("{trace_file}") {
+		if err := prepare(ctx, t); err != nil && ctx.Err() == nil {
+			return Outcome{}, err
+		}
+	}
+	o, err := h.run(ctx, t, argv, env)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if h.uses("{trace_file}") && ctx.Err() == nil {
+		if err := mergeTrace(ctx, t, &o, emit); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if t.Limits.MaxTurns > 0 && o.Turns == nil {
+		emit(warning("max_turns is not enforced: this agent does not tell its turns"))
+	}
+	return closing(o, emit), nil
+}
+
+// commandLine fills the templates. What case and condition name in the environment wins over the settings.
+func (h *command) commandLine(t Task) (argv, env []string) {
+	fill := filler(t)
+	for _, arg := range h.params.Argv {
+		argv = append(argv, fill.Replace(arg))
+	}
+	named := envNames(t.Env)
+	for _, name := range slices.Sorted(maps.Keys(h.params.Env)) {
+		if !slices.Contains(named, name) {
+			env = append(env, name+"="+fill.Replace(h.params.Env[name]))
+		}
+	}
+	return argv, append(env, t.Env...)
+}
+
+// prepare writes the prompt file and removes a trace file that an earlier run left. Both lie outside the work folder, so
+// it goes through a command.
+func prepare(ctx context.Context, t Task) error {
+	said := trace.NewTail(400)
+	ex, err := t.Exec.Run(ctx, executor.Command{
+		Argv:    []string{"sh", "-c", `umask 077 && rm -rf -- "$1" "$2" && cat >"$1"`, "sh", path.Join(t.Home, promptName), path.Join(t.Home, traceName)},
+		Stdin:   strings.NewReader(t.Prompt),
+		Stderr:  said,
+		Timeout: time.Minute,
+	})
+	if err == nil && (ex.Code != 0 || ex.Signal != "") {
+		err = fmt.Errorf("exit %d: %s", ex.Code, said)
+	}
+	if err != nil {
+		return fmt.Errorf("lay the prompt file: %w", err)
+	}
+	return nil
+}
+
+// run runs the agent to its end.
+func (h *command) run(ctx context.Context, t Task, argv, env []string) (Outcome, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	out := &output{log: t.Log, limit: t.Limits.MaxOutput, over: func() { cancel(errOutput) }}
+	said, complained := trace.NewTail(4<<10), trace.NewTail(400)
+	c := executor.Command{
+		Argv: argv, Env: env,
+		Stdout: out.stream(said), Stderr: out.stream(complained),
+		Timeout: t.Limits.Timeout, Grace: t.Limits.Grace,
+	}
+	if h.params.Stdin == "prompt" {
+		c.Stdin = strings.NewReader(t.Prompt)
+	}
+	if t.Limits.MaxOutput > 0 {
+		c.MaxOutput = t.Limits.MaxOutput + 1 // so that passing the limit is seen
+	}
+	ex, err := t.Exec.Run(ctx, c)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("run agent %s: %w", argv[0], err)
+	}
+	seen, err := out.state()
+	if err != nil {
+		return Outcome{}, err
+	}
+	o := ending(ctx, t.Limits, ex, complained.String())
+	o.FinalText, o.Answered = said.String(), seen > 0
+	o.Survivors, o.Swept = ex.Survivors, ex.Swept
+	return o, nil
+}
+
+// ending derives the outcome from what we did to the agent, and only then from how it exited.
+func ending(ctx context.Context, l Limits, ex executor.Exit, complaint string) Outcome {
+	o := Outcome{Signal: ex.Signal}
+	if ex.Signal == "" {
+		o.Exit = &ex.Code
+	}
+	switch {
+	case ex.TimedOut:
+		o.Stop, o.Detail = trace.StopTimeout, timeoutDetail(l)
+	case ex.Cancelled, errors.Is(context.Cause(ctx), errOutput):
+		o.Stop, o.Detail = halt(ctx, l)
+	case ex.OOM:
+		o.Stop, o.Class, o.Detail = trace.StopKilled, trace.ClassHarnessCrash, "out of memory"
+	case ex.Signal != "":
+		o.Stop, o.Class, o.Detail = trace.StopKilled, trace.ClassHarnessCrash, "ended by "+ex.Signal+", which Assay did not send"
+	case ex.Code == 0:
+		o.Stop = trace.StopEndTurn
+	default:
+		o.Stop, o.Class = trace.StopError, trace.ClassHarnessCrash
+		if ex.Code == 126 || ex.Code == 127 {
+			o.Class = trace.ClassHarnessConfig // the program cannot be started, or a wrapper did not find it
+		}
+		o.Detail = fmt.Sprintf("exit %d", ex.Code)
+		if said := oneLine(complaint); said != "" {
+			o.Detail += ": " + said
+		}
+	}
+	return o
+}
+
+// oneLine folds white space and control characters, so that a foreign text can stand in a sentence of ours.
+func oneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+}
+
+func warning(detail string) trace.Event {
+	return trace.Event{Kind: trace.KindError, Err: &trace.Fault{Class: trace.ClassWarning, Detail: detail}}
+}

@@ -1,0 +1,189 @@
+// Package harness drives one agent through one task and tells what it did as a trace. Pick a kind from [Kinds], build it
+// from its settings, call Drive. A new agent is one file here and one row in the table of kinds.
+//
+// An agent's failure is data: a non-zero exit, a timeout or a refusal comes back as an [Outcome], and only an end of its
+// own (trace.StopEndTurn) can ever pass. An error from Drive means that we could not do our work.
+//
+// What an agent is to see comes through the executor alone, so that it may live on this host, in a container or
+// elsewhere. Its prompt goes by file or standard input, never by argv: argv is bounded, and every process can read it.
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/assay-ci/assay/internal/executor"
+	"github.com/assay-ci/assay/internal/responder"
+	"github.com/assay-ci/assay/internal/trace"
+)
+
+// A Harness drives one kind of agent. Drive may be called for several cells at the same time.
+type Harness interface {
+	// Drive runs the agent on the task until it ends, its time is up or ctx ends, and emits its trace: session_start
+	// first, and exactly one stop last unless there is an error. emit may block; it is called from one goroutine at a time.
+	Drive(ctx context.Context, t Task, emit func(trace.Event)) (Outcome, error)
+}
+
+// A Task is what one cell asks of an agent.
+type Task struct {
+	Case, Model, Condition string
+	Trial                  int
+	Prompt                 string
+	Exec                   executor.Executor
+	Work, Home             string                              // absolute paths as the agent sees them
+	Env                    []string                            // NAME=value, what case and condition name
+	CaseDir                fs.FS                               // the folder of the case; for settings that name files of it, never laid in the place
+	Script                 func(path string) (Settings, error) // parses a YAML file of CaseDir; its faults carry positions
+	Extras                 Extras
+	Limits                 Limits
+	Log                    io.Writer // agent.log: the raw bytes of the agent's output
+	Responder              responder.Responder
+}
+
+// Extras are the parts of a condition that need the harness's help. Paths are absolute in the place, outside Work; empty
+// means that the condition has none.
+type Extras struct {
+	SkillsDir        string // one folder a skill
+	InstructionsFile string
+}
+
+// Limits end an agent that does not end by itself. Zero is no limit.
+type Limits struct {
+	Timeout   time.Duration
+	Grace     time.Duration // between TERM and KILL; 0 is the executor's own
+	MaxTurns  int
+	MaxOutput int64 // bytes of agent.log
+}
+
+// Outcome says how an agent ended.
+type Outcome struct {
+	Stop      trace.StopReason
+	Class     trace.Class // when Stop is error, killed or no_terminal_event
+	Detail    string
+	FinalText string
+	Exit      *int
+	Signal    string
+	Turns     *int         // completed main-lane model answers; nil: not known
+	Usage     *trace.Usage // nil: not measured
+	Model     string       // as the agent reported it
+	Version   string       // as the agent reported it
+	Answered  bool         // the agent showed at least one sign of work: a model answer, output, a tool call
+	Survivors []string     // processes that outlived the sweep
+	Swept     int
+}
+
+// OutputLimit begins the Detail of an agent that was ended because its output passed Limits.MaxOutput. Its Stop is
+// trace.StopCancelled: the limit is the agent's own failure, not ours.
+const OutputLimit = "output_limit"
+
+// Settings are the raw settings of one block of a suite.
+type Settings interface {
+	// Decode decodes strictly into a pointer to a struct: an unknown key is an error.
+	Decode(into any) error
+	// Fault returns an error at the place of the key, such as steps[2].write.path.
+	Fault(key, msg, hint string) error
+}
+
+// A Kind is one row of the table of harnesses.
+type Kind struct {
+	Name      string
+	Doc       string   // one line
+	Params    any      // zero value of the struct that its settings decode into
+	Simulated bool     // no model answers: its agents are scripted, and every page says so
+	Takes     []string // keys of a condition that it can honour: skills, instructions, mcp
+	Asks      []string // what its agents ask of the responder: permission, question
+	Build     func(s Settings) (Harness, error)
+}
+
+// Kinds is the table of harnesses. It is never changed.
+var Kinds = []Kind{
+	{
+		Name:      "echo",
+		Doc:       "writes the prompt to ANSWER.md: the agent that measures what Assay itself costs",
+		Params:    echoParams{},
+		Simulated: true,
+		Takes:     []string{"skills", "instructions", "mcp"},
+		Build:     buildEcho,
+	},
+	{
+		Name:      "script",
+		Doc:       "plays a written list of steps: edits, commands, messages, questions, sleeps, exits",
+		Params:    scriptParams{},
+		Simulated: true,
+		Takes:     []string{"skills", "instructions", "mcp"},
+		Asks:      []string{"permission", "question"},
+		Build:     buildScript,
+	},
+	{
+		Name:   "command",
+		Doc:    "runs any program as the agent, by an argv template; the prompt goes by file or standard input",
+		Params: commandParams{},
+		Takes:  []string{"skills", "instructions"},
+		Build:  buildCommand,
+	},
+}
+
+// A Prober is a harness that needs something of the host, such as a program on PATH.
+type Prober interface {
+	// Probe returns the version of the agent that would run, empty when it has none to tell. look finds a program on the
+	// PATH of the place, run returns what a short command printed. The error says what is missing and how to get it.
+	Probe(ctx context.Context, look func(name string) (string, error), run func(ctx context.Context, argv []string) (string, error)) (version string, err error)
+}
+
+// A Checker is a harness whose settings can be wrong for one case, model or condition and right for another.
+type Checker interface {
+	// Check finds in preflight what Drive would stumble over. Of the task it needs all but Prompt, Exec, Log and
+	// Responder; of Extras, only which of them are empty matters. The error holds suite faults.
+	Check(t Task) error
+}
+
+// opening emits the two events that begin every trace.
+func opening(t Task, s trace.Session, emit func(trace.Event)) {
+	if t.Model != "none" {
+		s.Model = t.Model
+	}
+	emit(trace.Event{Kind: trace.KindSessionStart, Session: &s})
+	emit(trace.Event{Kind: trace.KindUserMessage, Text: t.Prompt})
+}
+
+// closing emits the stop that ends every trace, and returns the outcome it was made from.
+func closing(o Outcome, emit func(trace.Event)) Outcome {
+	s := &trace.Stop{Reason: o.Stop, Class: o.Class, Detail: o.Detail, Exit: o.Exit, Signal: o.Signal, FinalText: o.FinalText}
+	if o.Stop == trace.StopTimeout || o.Stop == trace.StopCancelled {
+		s.By = "assay"
+	}
+	emit(trace.Event{Kind: trace.KindStop, Stop: s})
+	return o
+}
+
+// halt says why the context of an agent ended: an output over the limit, its time, or someone who called it off.
+func halt(ctx context.Context, l Limits) (stop trace.StopReason, detail string) {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errOutput):
+		return trace.StopCancelled, fmt.Sprintf("%s: more than %d bytes", OutputLimit, l.MaxOutput)
+	case errors.Is(cause, context.DeadlineExceeded):
+		return trace.StopTimeout, timeoutDetail(l)
+	}
+	return trace.StopCancelled, "called off"
+}
+
+func timeoutDetail(l Limits) string {
+	if l.Timeout <= 0 {
+		return "time is up"
+	}
+	return fmt.Sprintf("time limit of %s reached", l.Timeout)
+}
+
+// envNames returns the names of NAME=value pairs: a trace never holds their values.
+func envNames(env []string) []string {
+	names := make([]string, len(env))
+	for i, kv := range env {
+		names[i], _, _ = strings.Cut(kv, "=")
+	}
+	return names
+}
