@@ -1,0 +1,410 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"maps"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/assay-ci/assay/internal/diffscope"
+	"github.com/assay-ci/assay/internal/executor"
+	"github.com/assay-ci/assay/internal/grade"
+	"github.com/assay-ci/assay/internal/harness"
+	"github.com/assay-ci/assay/internal/plan"
+	"github.com/assay-ci/assay/internal/result"
+	"github.com/assay-ci/assay/internal/sandbox"
+	"github.com/assay-ci/assay/internal/suite"
+	"github.com/assay-ci/assay/internal/trace"
+)
+
+// A fault is why we could not do our work in one cell.
+type fault struct {
+	class trace.Class
+	err   error
+}
+
+func (f *fault) Error() string { return f.err.Error() }
+func (f *fault) Unwrap() error { return f.err }
+
+// A life is one attempt at one cell.
+type life struct {
+	kit   *Kit
+	cell  plan.Cell
+	task  *task
+	agent agent
+	entry *result.Entry
+	res   result.Result
+
+	place         *sandbox.Place // where the agent works; nil once it is closed
+	request       harness.Task
+	before, after *diffscope.Tree
+	outcome       harness.Outcome
+	grading       *sandbox.Place // made when the first grader asks for it
+}
+
+// live gives a cell its life and returns its record, committed by nobody yet.
+func (k *Kit) live(ctx context.Context, c plan.Cell, e *result.Entry) result.Result {
+	l := &life{
+		kit: k, cell: c, task: k.cases[c.Case], agent: k.harnesses[c.Harness], entry: e,
+		res: result.Result{Cell: c, Threshold: k.cases[c.Case].Threshold, Scores: []result.Score{}, Started: k.now().UTC()},
+	}
+	started := time.Now()
+	err := l.run(ctx)
+	err = errors.Join(err, l.close(context.WithoutCancel(ctx)))
+	if err != nil {
+		l.fail(err)
+	}
+	l.res.Took.Total = time.Since(started)
+	return l.res
+}
+
+// run is the life itself. The order is a promise: the agent has stopped and its tree is measured before any hidden asset
+// is laid, and nothing is graded where the agent ran.
+func (l *life) run(ctx context.Context) error {
+	for _, step := range []struct {
+		do   func(context.Context) error
+		took *time.Duration
+	}{
+		{l.open, &l.res.Took.Place},
+		{l.setup, &l.res.Took.Place},
+		{l.snapshotBefore, &l.res.Took.Scope},
+		{l.drive, &l.res.Took.Agent},
+		{l.stop, &l.res.Took.Agent},
+		{l.snapshotAfter, &l.res.Took.Scope},
+		{l.measure, &l.res.Took.Scope},
+		{l.grade, &l.res.Took.Grade},
+	} {
+		started := time.Now()
+		err := step.do(ctx)
+		*step.took += time.Since(started)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fail makes the record one of a cell that could not be measured.
+func (l *life) fail(err error) {
+	l.res.Status, l.res.Class, l.res.Detail = result.Errored, trace.ClassSandbox, err.Error()
+	var f *fault
+	var s *sandbox.Error
+	switch {
+	case errors.As(err, &f):
+		l.res.Class = f.class
+	case errors.As(err, &s):
+		l.res.Class = trace.Class(s.Class)
+	}
+	l.res.Detail = clip(l.res.Detail, 2<<10)
+}
+
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:n] + "…"
+}
+
+// open makes the place: the tree of the source, the environment, the files of the condition.
+func (l *life) open(ctx context.Context) error {
+	cond := l.kit.conditions[l.cell.Condition]
+	p, err := l.kit.sandbox.Open(ctx, l.task.source, sandbox.Needs{
+		Environment: l.task.env, Env: l.env(), Log: l.entry.Create("environment.log"),
+	})
+	if err != nil {
+		return err
+	}
+	l.place = p
+	if err := l.kit.sandbox.Lay(ctx, p, "", cond.Files); err != nil {
+		return &fault{trace.ClassCondition, err}
+	}
+	skills, instructions, err := l.kit.sandbox.Equip(ctx, p, "", cond.Skills, cond.Instructions)
+	if err != nil {
+		return &fault{trace.ClassCondition, err}
+	}
+	l.request, err = l.kit.task(l.cell)
+	if err != nil {
+		return &fault{trace.ClassHarnessConfig, err}
+	}
+	l.request.Prompt = cond.PromptPrefix + l.task.Prompt
+	l.request.Exec, l.request.Work, l.request.Home = p.Exec, p.Work, p.Home
+	l.request.Extras = harness.Extras{SkillsDir: skills, InstructionsFile: instructions}
+	l.note(p.Findings)
+	return nil
+}
+
+// env is what case and condition name for everything that runs in a place.
+func (l *life) env() []string {
+	env := maps.Clone(l.task.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, l.kit.conditions[l.cell.Condition].Env)
+	return pairs(env)
+}
+
+func pairs(env map[string]string) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, name+"="+env[name])
+	}
+	return out
+}
+
+func (l *life) note(list []sandbox.Finding) {
+	for _, f := range list {
+		l.res.Findings = append(l.res.Findings, result.Finding{Kind: f.Kind, Path: f.Path, Text: f.Text})
+	}
+}
+
+// setup runs the setup commands of the case; what they write is not the agent's.
+func (l *life) setup(ctx context.Context) error {
+	if len(l.task.Setup) == 0 {
+		return nil
+	}
+	log := executor.NewLog(l.entry.Create("setup.log"))
+	return errors.Join(l.place.Setup(ctx, l.task.Setup, log), log.Close())
+}
+
+// snapshotBefore measures the tree that the agent starts from. When nothing but the source decides it, one snapshot
+// serves every cell of the case.
+func (l *life) snapshotBefore(ctx context.Context) error {
+	cond := l.kit.conditions[l.cell.Condition]
+	shared := len(l.task.Setup) == 0 && len(cond.Files) == 0 && l.task.env == nil && l.task.Source.Isolation != "worktree"
+	tree, err := l.task.firstTree(ctx, l.place.Work, shared)
+	if err != nil {
+		return &fault{trace.ClassUnmeasured, err}
+	}
+	l.before = &tree
+	return nil
+}
+
+// firstTree takes the snapshot of a place that no agent has touched yet, or returns the one it took before.
+func (t *task) firstTree(ctx context.Context, work string, shared bool) (diffscope.Tree, error) {
+	if !shared {
+		return diffscope.Snapshot(ctx, work)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.before == nil {
+		tree, err := diffscope.Snapshot(ctx, work)
+		if err != nil {
+			return tree, err
+		}
+		t.before = &tree
+	}
+	return *t.before, nil
+}
+
+// drive lets the agent work, and writes what it does to the ledger as it comes.
+func (l *life) drive(ctx context.Context) error {
+	file := l.entry.Create("trace.jsonl")
+	started := time.Now()
+	w := trace.NewWriter(file, func() time.Duration { return time.Since(started) })
+	log := executor.NewLog(l.entry.Create("agent.log"))
+	l.request.Log = log
+	outcome, err := l.agent.Drive(ctx, l.request, w.Emit)
+	err = errors.Join(err, w.Close(), log.Close())
+	l.outcome = outcome
+	l.res.Agent = result.Agent{
+		Stop: outcome.Stop, Detail: outcome.Detail, FinalText: outcome.FinalText, Exit: outcome.Exit, Signal: outcome.Signal,
+		Turns: outcome.Turns, Usage: outcome.Usage, Model: outcome.Model, Version: orText(outcome.Version, l.agent.version),
+		Answered: outcome.Answered, Survivors: outcome.Survivors, Swept: outcome.Swept,
+	}
+	if err != nil {
+		return &fault{orClass(outcome.Class, trace.ClassHarnessCrash), err}
+	}
+	return nil
+}
+
+// stop ends everything that the agent started.
+func (l *life) stop(ctx context.Context) error {
+	if err := l.place.Exec.Close(ctx); err != nil {
+		return &fault{trace.ClassExecutor, err}
+	}
+	return nil
+}
+
+// snapshotAfter measures the tree that the agent left. Whether a tree that cannot be measured is the agent's doing
+// decides what becomes of the cell: an agent must not leave the rate by making itself unmeasurable.
+func (l *life) snapshotAfter(ctx context.Context) error {
+	tree, err := l.before.Again(ctx, l.place.Work)
+	var bad *diffscope.Error
+	switch {
+	case err == nil:
+		l.after = &tree
+	case errors.As(err, &bad) && bad.ByAgent:
+		l.res.Unmeasured = &result.Unmeasured{Class: bad.Class, Why: bad.Error(), ByAgent: true}
+	default:
+		return &fault{trace.ClassUnmeasured, err}
+	}
+	return nil
+}
+
+// measure writes the patch and the size of the change, and gives the agent's place back.
+func (l *life) measure(ctx context.Context) error {
+	if l.after != nil {
+		patch, scope, err := diffscope.Compare(*l.before, *l.after, diffscope.Paths{Files: l.task.Files, Ignore: l.task.Ignore})
+		if err != nil {
+			return &fault{trace.ClassUnmeasured, err}
+		}
+		l.res.DiffScope = &scope
+		if !patch.Empty() {
+			if _, err := patch.WriteTo(l.entry.Create("diff.patch")); err != nil {
+				return err
+			}
+		}
+	}
+	return l.leave(ctx)
+}
+
+// leave closes the agent's place: it is not needed any more, and its disk may be.
+func (l *life) leave(ctx context.Context) error {
+	p := l.place
+	if p == nil {
+		return nil
+	}
+	l.place = nil
+	return p.Close(ctx)
+}
+
+// grade decides the status: by the agent's end alone, or by the scores of its work.
+func (l *life) grade(ctx context.Context) error {
+	worked := l.outcome.Answered || l.res.DiffScope != nil && !l.res.DiffScope.NoChange
+	status, class, detail, look := ended(l.outcome, worked)
+	l.res.Status, l.res.Class, l.res.Detail = status, class, clip(detail, 2<<10)
+	switch {
+	case !look:
+		return nil
+	case l.after == nil:
+		l.res.Status, l.res.Detail = result.Failed, "the agent left a tree that cannot be measured: "+l.res.Unmeasured.Why
+		return nil
+	}
+	if err := l.scores(ctx); err != nil {
+		return err
+	}
+	byScores, class, detail, mean := graded(l.res.Scores, l.res.Threshold)
+	l.res.Score = mean
+	if l.res.Status == "" || byScores == result.Errored {
+		l.res.Status, l.res.Class, l.res.Detail = byScores, class, clip(detail, 2<<10)
+	}
+	return nil
+}
+
+// scores asks every grader. One that could not do its work is asked again: the evidence is frozen, so no agent's outcome
+// is chosen by it.
+func (l *life) scores(ctx context.Context) error {
+	for _, g := range l.task.graders {
+		s, err := l.score(ctx, g)
+		for n := 0; err != nil && n < l.kit.suite.Retries && ctx.Err() == nil; n++ {
+			s, err = l.score(ctx, g)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.ID, s.Type, s.Gate, s.Weight = g.ID, g.Block.Kind, g.Assertion.Gate, g.Weight
+		if err != nil {
+			s.Passed, s.Value, s.Error = nil, nil, clip(err.Error(), 2<<10)
+		}
+		l.res.Scores = append(l.res.Scores, s)
+	}
+	return nil
+}
+
+func (l *life) score(ctx context.Context, g grader) (result.Score, error) {
+	e := grade.Evidence{
+		Tree: l.after.FS(), CaseDir: l.request.CaseDir, Place: l.gradingPlace, Trace: l.readTrace(),
+		Scope: l.res.DiffScope, Turns: l.outcome.Turns, Usage: l.outcome.Usage,
+		Log: l.entry.Create("assertions/" + g.ID + ".log"),
+	}
+	if u := l.res.Unmeasured; u != nil {
+		e.Unmeasured, e.ByAgent = u.Why, u.ByAgent
+	}
+	return g.Grade(ctx, e)
+}
+
+// readTrace reads the trace back from where it was written.
+func (l *life) readTrace() iter.Seq2[trace.Event, error] {
+	return func(yield func(trace.Event, error) bool) {
+		f, err := l.entry.Open("trace.jsonl")
+		if errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if err != nil {
+			yield(trace.Event{}, err)
+			return
+		}
+		defer f.Close()
+		for e, err := range trace.Read(f) {
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// gradingPlace makes the fresh place at the first call: the tree that was measured, with the hidden assets over it.
+func (l *life) gradingPlace(ctx context.Context) (executor.Executor, error) {
+	if l.grading == nil {
+		p, found, err := l.kit.sandbox.Grading(ctx, l.task.source,
+			sandbox.Handover{Tree: filesOf(*l.after), Before: filesOf(*l.before), Files: l.task.Files, Hidden: l.task.assets},
+			sandbox.Needs{Environment: l.task.env, Env: pairs(l.task.Env)})
+		if err != nil {
+			return nil, err
+		}
+		l.note(found)
+		l.grading = p
+	}
+	return l.grading.Exec, nil
+}
+
+// filesOf hands a measured tree to the sandbox, so that what is graded is exactly what was measured.
+func filesOf(t diffscope.Tree) iter.Seq2[sandbox.File, error] {
+	return func(yield func(sandbox.File, error) bool) {
+		for f, err := range t.Files() {
+			if !yield(sandbox.File{Path: f.Path, Mode: f.Mode, Link: f.Link, Open: f.Open}, err) {
+				return
+			}
+		}
+	}
+}
+
+// close gives back what is still open.
+func (l *life) close(ctx context.Context) error {
+	err := l.leave(ctx)
+	if l.grading != nil {
+		err = errors.Join(err, l.grading.Close(ctx), l.task.assets.Verify())
+	}
+	return err
+}
+
+// task is the part of a harness's task that does not need a place.
+func (k *Kit) task(c plan.Cell) (harness.Task, error) {
+	t := k.cases[c.Case]
+	dir, err := fs.Sub(k.fsys, t.Dir)
+	if err != nil {
+		return harness.Task{}, err
+	}
+	cond := k.conditions[c.Condition]
+	return harness.Task{
+		Case: c.Case, Model: c.Model, Condition: c.Condition, Trial: c.Trial,
+		CaseDir: dir, Responder: k.responder,
+		Script: func(name string) (harness.Settings, error) { return suite.ReadBlock(k.fsys, path.Join(t.Dir, name)) },
+		Extras: extrasAsked(cond),
+		Limits: harness.Limits{Timeout: t.Limits.Timeout, MaxTurns: t.Limits.MaxTurns},
+	}, nil
+}
+
+// extrasAsked tells which extras a condition has, before there is a place that could hold them.
+func extrasAsked(c suite.Condition) harness.Extras {
+	var e harness.Extras
+	if len(c.Skills) > 0 {
+		e.SkillsDir = "skills"
+	}
+	e.InstructionsFile = c.Instructions
+	return e
+}

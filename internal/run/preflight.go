@@ -1,0 +1,223 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/assay-ci/assay/internal/harness"
+	"github.com/assay-ci/assay/internal/plan"
+	"github.com/assay-ci/assay/internal/result"
+	"github.com/assay-ci/assay/internal/sandbox"
+	"github.com/assay-ci/assay/internal/suite"
+	"golang.org/x/sync/errgroup"
+)
+
+// Bounds of the preflight.
+const (
+	probesAtOnce = 8
+	probeTime    = 20 * time.Second
+	fetchTime    = 5 * time.Minute
+)
+
+// Unreachable is something that cells need and that is not there.
+type Unreachable struct {
+	What     string // such as harness claude, or source of timezone
+	Text     string // why, and what to do
+	Required bool
+	Cells    []string // keys of the cells that need it
+}
+
+// checkConditions finds conditions that a harness cannot honour: what cannot be held is refused, never ignored.
+func (k *Kit) checkConditions() error {
+	var faults []error
+	for _, h := range k.suite.Harnesses {
+		a := k.harnesses[h.ID]
+		for _, c := range k.suite.Conditions {
+			for _, key := range asked(c) {
+				if !slices.Contains(a.kind.Takes, key) {
+					faults = append(faults, suite.Problem{Pos: c.At, Level: suite.LevelFault,
+						Msg: fmt.Sprintf("condition %s sets %s, which the harness type %s cannot be given", c.ID, key, a.kind.Name)})
+				}
+			}
+		}
+	}
+	for _, c := range k.suite.Conditions {
+		if c.From == "base" {
+			faults = append(faults, suite.Problem{Pos: c.At, Level: suite.LevelFault,
+				Msg: "from: base is not supported by this version", Hint: "keep the two versions in two folders and name each in a condition"})
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// asked lists what a condition wants of a harness.
+func asked(c suite.Condition) []string {
+	var keys []string
+	if len(c.Skills) > 0 {
+		keys = append(keys, "skills")
+	}
+	if c.Instructions != "" {
+		keys = append(keys, "instructions")
+	}
+	if !bytes.Equal(c.MCP.Canonical(), suite.Block{}.Canonical()) {
+		keys = append(keys, "mcp")
+	}
+	return keys
+}
+
+// checkTasks lets each harness look at every case, model and condition that it will meet.
+func (k *Kit) checkTasks() error {
+	var faults []error
+	for _, h := range k.suite.Harnesses {
+		checker, ok := k.harnesses[h.ID].Harness.(harness.Checker)
+		if !ok {
+			continue
+		}
+		for _, m := range h.Models {
+			for _, cond := range k.suite.Conditions {
+				for _, c := range k.suite.Cases {
+					for n := 1; n <= c.Trials; n++ {
+						t, err := k.task(plan.Cell{Case: c.ID, Harness: h.ID, Model: m, Condition: cond.ID, Trial: n})
+						faults = append(faults, err)
+						if err == nil {
+							faults = append(faults, checker.Check(t))
+						}
+					}
+				}
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Versions asks each harness for the version of the agent that would run, by harness id. A harness that has none to tell,
+// or cannot be reached, is left out: the preflight says why.
+func (k *Kit) Versions(ctx context.Context, path string) map[string]string {
+	versions := map[string]string{}
+	for id, a := range k.harnesses {
+		v, err := k.probeHarness(ctx, a, path)
+		if err == nil && v != "" {
+			versions[id] = v
+		}
+		a.version, a.missing = v, err
+		k.harnesses[id] = a
+	}
+	return versions
+}
+
+// probeHarness asks one harness for its version.
+func (k *Kit) probeHarness(ctx context.Context, a agent, path string) (string, error) {
+	p, ok := a.Harness.(harness.Prober)
+	if !ok {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	look := func(name string) (string, error) { return lookPath(name, path) }
+	run := func(ctx context.Context, argv []string) (string, error) {
+		name, err := lookPath(argv[0], path)
+		if err != nil {
+			return "", err
+		}
+		cmd := exec.CommandContext(ctx, name, argv[1:]...)
+		cmd.Env = []string{"PATH=" + path, "TERM=dumb"}
+		cmd.WaitDelay = time.Second
+		out, err := cmd.CombinedOutput()
+		return string(out[:min(len(out), 4<<10)]), err
+	}
+	return p.Probe(ctx, look, run)
+}
+
+// lookPath finds a program in the folders of path, a PATH value.
+func lookPath(name, path string) (string, error) {
+	if strings.ContainsRune(name, filepath.Separator) {
+		return exec.LookPath(name)
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if full, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return full, nil
+		}
+	}
+	return "", fmt.Errorf("%s: %w", name, exec.ErrNotFound)
+}
+
+// Describe is a harness as the manifest records it, after Versions.
+func (k *Kit) Describe(h suite.Harness) result.Harness {
+	a := k.harnesses[h.ID]
+	return result.Harness{ID: h.ID, Type: a.kind.Name, Version: a.version, Models: h.Models, Simulated: a.kind.Simulated}
+}
+
+// Preflight reaches for everything that the cells need, several at once, before any work: harnesses, sources, hidden
+// assets and tools. It returns all that cannot be reached. The error is suite.Problems when a suite is wrong in a way
+// that only looking could show, such as a commit that is not in its repository.
+func (k *Kit) Preflight(ctx context.Context, cells []plan.Cell, path string) ([]Unreachable, error) {
+	byCase, byHarness := map[string][]string{}, map[string][]string{}
+	for _, c := range cells {
+		byCase[c.Case] = append(byCase[c.Case], c.Key)
+		byHarness[c.Harness] = append(byHarness[c.Harness], c.Key)
+	}
+	var out []Unreachable
+	for _, id := range slices.Sorted(maps.Keys(byHarness)) {
+		if err := k.harnesses[id].missing; err != nil {
+			out = append(out, Unreachable{"harness " + id, err.Error(), k.suite.Availability != "optional", byHarness[id]})
+		}
+	}
+	ids := slices.Sorted(maps.Keys(byCase))
+	reached := make([]error, len(ids))
+	var group errgroup.Group
+	group.SetLimit(probesAtOnce)
+	for i, id := range ids {
+		group.Go(func() error {
+			reached[i] = k.reach(ctx, k.cases[id], path)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	var faults []error
+	for i, id := range ids {
+		var u *sandbox.Unavailable
+		switch err := reached[i]; {
+		case err == nil:
+		case errors.As(err, &u) && u.Reason != "bad_commit":
+			out = append(out, Unreachable{"case " + id, u.Error(), k.cases[id].Availability != "optional", byCase[id]})
+		default:
+			faults = append(faults, err)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, ErrInterrupted
+	}
+	if len(faults) > 0 {
+		return nil, suite.Flatten(errors.Join(faults...))
+	}
+	return out, nil
+}
+
+// reach finds the tree and the hidden assets of one case and the tools it names.
+func (k *Kit) reach(ctx context.Context, t *task, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	defer cancel()
+	if err := sandbox.Tools(t.Tools, path); err != nil {
+		return err
+	}
+	src, err := k.sandbox.Resolve(ctx, t.Case)
+	if err != nil {
+		return err
+	}
+	assets, err := k.sandbox.Assets(ctx, t.Case)
+	if err != nil {
+		return err
+	}
+	t.source, t.assets = src, assets
+	return nil
+}

@@ -1,0 +1,193 @@
+// Package run makes results: it builds everything that a plan needs, finds out what cannot be reached before any work is
+// done, and then gives each cell its life. Build a [Kit] from a suite with [Build]; ask it for [Kit.Versions] and
+// [Kit.Preflight]; then call [Run], and read the ledger.
+//
+// A cell that is in the ledger with its key and a final status is not run again. A cell that could not be measured is
+// tried again, a failed one never is: a retry that depends on the outcome would bend every rate.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/assay-ci/assay/internal/plan"
+	"github.com/assay-ci/assay/internal/result"
+	"golang.org/x/sync/errgroup"
+)
+
+// Options say how the cells of a plan are run.
+type Options struct {
+	Ledger    *result.Ledger
+	Jobs      int                       // cells at the same time, at least 1
+	Retries   int                       // further attempts of a cell that errored
+	MaxCost   float64                   // US dollars of the whole run; 0 is no limit
+	Unreached map[string]string         // why a cell is skipped, by key, from Kit.Preflight
+	Fresh     bool                      // run cells that the ledger already holds
+	Progress  func(Event)               // told what happens, from one goroutine at a time; may be nil
+	Backoff   func(n int) time.Duration // pause before attempt n+1; nil is the default
+}
+
+// An Event is one step of a run, for whoever shows its progress.
+type Event struct {
+	Kind    EventKind
+	Cell    plan.Cell
+	Result  *result.Result // of Finished and Retrying
+	Kept    bool           // of Finished: the ledger held it, no agent was started
+	Attempt int
+	Wait    time.Duration // of Retrying: the pause before the next attempt
+}
+
+// EventKind says what happened to a cell.
+type EventKind int
+
+// The kinds of events.
+const (
+	Started EventKind = iota
+	Retrying
+	Finished
+)
+
+// ErrInterrupted says that the run was stopped from outside. What was committed stays; what was under way was not.
+var ErrInterrupted = errors.New("interrupted")
+
+// Run gives every cell its life, in order, Jobs at a time, and returns when the ledger holds them all. An agent's failure
+// is a result. The error is ErrInterrupted, or says that the ledger could not be written.
+func Run(ctx context.Context, kit *Kit, cells []plan.Cell, o Options) error {
+	r := &runner{kit: kit, Options: o}
+	if r.Backoff == nil {
+		r.Backoff = backoff
+	}
+	group, ctx2 := errgroup.WithContext(ctx)
+	group.SetLimit(max(1, o.Jobs))
+	for _, c := range cells {
+		if ctx2.Err() != nil {
+			break
+		}
+		group.Go(func() error { return r.cell(ctx2, c) })
+	}
+	err := group.Wait()
+	if ctx.Err() != nil {
+		return ErrInterrupted
+	}
+	return err
+}
+
+// A runner is a run under way.
+type runner struct {
+	Options
+	kit *Kit
+	mu  sync.Mutex // of Progress
+}
+
+func (r *runner) tell(e Event) {
+	if r.Progress == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Progress(e)
+}
+
+// cell brings one cell into the ledger, unless it is there.
+func (r *runner) cell(ctx context.Context, c plan.Cell) error {
+	if ctx.Err() != nil {
+		return ErrInterrupted
+	}
+	why := "first attempt"
+	if !r.Fresh {
+		kept, ok, err := r.Ledger.Lookup(c)
+		if err != nil {
+			return err
+		}
+		if ok && kept.Status.Scored() && kept.GradeKey == c.GradeKey {
+			r.tell(Event{Kind: Finished, Cell: c, Result: &kept, Kept: true})
+			return nil
+		}
+		if ok {
+			why = reopened(kept, c)
+		}
+	}
+	if reason, text := r.skip(c); reason != "" {
+		return r.commitSkipped(c, reason, text)
+	}
+	return r.attempts(ctx, c, why)
+}
+
+func reopened(kept result.Result, c plan.Cell) string {
+	if !kept.Status.Scored() {
+		return "it was " + string(kept.Status)
+	}
+	return fmt.Sprintf("its grading changed from %.8s to %.8s", kept.GradeKey, c.GradeKey)
+}
+
+// skip says why a cell must not be started, if so.
+func (r *runner) skip(c plan.Cell) (result.Reason, string) {
+	if text, ok := r.Unreached[c.Key]; ok {
+		return result.Unavailable, text
+	}
+	if r.MaxCost > 0 && r.Ledger.Spent() >= r.MaxCost {
+		return result.BudgetSpent, fmt.Sprintf("the run's budget of %.2f USD is spent (%.2f)", r.MaxCost, r.Ledger.Spent())
+	}
+	return "", ""
+}
+
+func (r *runner) commitSkipped(c plan.Cell, reason result.Reason, text string) error {
+	entry, err := r.Ledger.Begin(c, "skipped: "+string(reason), false)
+	if err != nil {
+		return err
+	}
+	res := result.Result{Cell: c, Status: result.Skipped, Reason: reason, Detail: text, Scores: []result.Score{}, Started: r.kit.now().UTC()}
+	if err := entry.Commit(res); err != nil {
+		return err
+	}
+	r.tell(Event{Kind: Finished, Cell: c, Result: &res})
+	return nil
+}
+
+// attempts runs the cell until it is scored or its attempts are used up.
+func (r *runner) attempts(ctx context.Context, c plan.Cell, why string) error {
+	var earlier []result.Attempt
+	for n := 1; ; n++ {
+		entry, err := r.Ledger.Begin(c, why, r.kit.spends(c))
+		if err != nil {
+			return err
+		}
+		r.tell(Event{Kind: Started, Cell: c, Attempt: n})
+		res := r.kit.live(ctx, c, entry)
+		if ctx.Err() != nil {
+			return errors.Join(ErrInterrupted, entry.Abandon("interrupted", res))
+		}
+		res.Earlier = earlier
+		if res.Status != result.Errored || n > r.Retries || !retryable(res.Class) {
+			if err := entry.Commit(res); err != nil {
+				return err
+			}
+			r.tell(Event{Kind: Finished, Cell: c, Result: &res, Attempt: n})
+			return nil
+		}
+		if err := entry.Abandon("errored", res); err != nil {
+			return err
+		}
+		earlier = append(earlier, result.Attempt{
+			Attempt: entry.Attempt(), Status: res.Status, Class: res.Class, Detail: res.Detail, CostUSD: costOf(res),
+		})
+		wait := r.Backoff(n)
+		r.tell(Event{Kind: Retrying, Cell: c, Result: &res, Attempt: n, Wait: wait})
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ErrInterrupted
+		}
+		why = "it was errored: " + string(res.Class)
+	}
+}
+
+func costOf(r result.Result) *float64 {
+	if r.Agent.Usage == nil {
+		return nil
+	}
+	return r.Agent.Usage.CostUSD
+}
