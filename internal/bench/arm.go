@@ -1,0 +1,316 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+
+	"github.com/assay-ci/assay/internal/result"
+)
+
+// An arm gathers the cells of one harness, model and condition while they come in.
+type arm struct {
+	id                  ArmID
+	baseline, simulated bool
+	cases               map[string]*caseCells
+	models, versions    map[string]bool // as reported by scored cells
+	cost                Cost
+}
+
+// caseCells are the cells of one case in one arm. Only cells of the screen are here: trials that were added because of
+// what the screen showed would bend a rate.
+type caseCells struct {
+	count                         Coverage
+	cost, tokens, turns, duration []float64 // of scored cells, where known
+	scored, passed                scopes
+}
+
+// scopes are the measured sizes of a set of cells.
+type scopes struct {
+	sizes      []Scope
+	unmeasured int
+}
+
+func (s *scopes) add(size *Scope) {
+	if size == nil {
+		s.unmeasured++
+		return
+	}
+	s.sizes = append(s.sizes, *size)
+}
+
+func (s *scopes) values(number func(Scope) int) []float64 {
+	v := make([]float64, len(s.sizes))
+	for i, size := range s.sizes {
+		v[i] = float64(number(size))
+	}
+	return v
+}
+
+// median of one number of the sizes; nil without any.
+func (s *scopes) median(number func(Scope) int) *float64 {
+	v := s.values(number)
+	if len(v) == 0 {
+		return nil
+	}
+	sort.Float64s(v)
+	m := median(v)
+	return &m
+}
+
+// add counts a planned cell; r is nil when there is no result.
+func (a *arm) add(name string, r *record) {
+	c := a.cases[name]
+	if c == nil {
+		c = &caseCells{}
+		a.cases[name] = c
+	}
+	c.count.Planned++
+	if r == nil {
+		c.count.Pending++
+		return
+	}
+	switch r.run.Status {
+	case result.Passed:
+		c.count.Passed++
+	case result.Failed:
+		c.count.Failed++
+	case result.Errored:
+		c.count.Errored++
+	case result.Skipped:
+		c.count.Skipped++
+	}
+	if !r.run.Status.Scored() {
+		return
+	}
+	c.count.Scored++
+	note(a.models, r.model)
+	note(a.versions, r.version)
+	c.cost = appendKnown(c.cost, r.agentCost)
+	c.turns = appendKnown(c.turns, r.run.Turns)
+	c.tokens = appendKnown(c.tokens, r.run.Result.Tokens)
+	c.duration = appendKnown(c.duration, r.run.Result.TimeSeconds)
+	c.scored.add(r.run.DiffScope)
+	if r.run.Status == result.Passed {
+		c.passed.add(r.run.DiffScope)
+	}
+}
+
+// spend adds what all attempts of a cell cost, whatever became of it.
+func (a *arm) spend(attempts []*float64) {
+	for _, usd := range attempts {
+		if usd == nil {
+			a.cost.Unknown++
+			continue
+		}
+		if a.cost.USD == nil {
+			a.cost.USD = new(float64)
+		}
+		*a.cost.USD += *usd
+	}
+}
+
+func note(set map[string]bool, value string) {
+	if value != "" {
+		set[value] = true
+	}
+}
+
+func appendKnown[T int | int64 | float64](to []float64, v *T) []float64 {
+	if v == nil {
+		return to
+	}
+	return append(to, float64(*v))
+}
+
+// screen is the tally of a case; empty when the arm has none.
+func (a *arm) screen(name string) tally {
+	if c := a.cases[name]; c != nil {
+		return tally{c.count.Passed, c.count.Scored}
+	}
+	return tally{}
+}
+
+// planned is the number of cells that the arm was to have of a case.
+func (a *arm) planned(name string) int {
+	if c := a.cases[name]; c != nil {
+		return c.count.Planned
+	}
+	return 0
+}
+
+func (a *arm) coverage() Coverage {
+	var sum Coverage
+	for _, c := range a.cases {
+		sum = sum.plus(c.count)
+	}
+	return sum
+}
+
+// tallies are those of the cases that have a rate, in the order of names.
+func (a *arm) tallies() []tally {
+	var out []tally
+	for _, name := range sortedKeys(a.cases) {
+		if t := a.screen(name); t.n > 0 {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// summary is the arm as it stands in benchmark.json.
+func (a *arm) summary() Arm {
+	out := Arm{
+		ArmID: a.id, Baseline: a.baseline, Simulated: a.simulated, Models: sortedKeys(a.models),
+		Coverage: a.coverage(), NCases: len(a.cases), PassAt: []PassAt{}, Cost: a.cost,
+		CostUSD:  a.overCases(func(c *caseCells) []float64 { return c.cost }),
+		Tokens:   a.overCases(func(c *caseCells) []float64 { return c.tokens }),
+		Turns:    a.overCases(func(c *caseCells) []float64 { return c.turns }),
+		Duration: a.overCases(func(c *caseCells) []float64 { return c.duration }),
+		DiffScope: ArmScope{
+			Scored: a.scope(func(c *caseCells) scopes { return c.scored }),
+			Passed: a.scope(func(c *caseCells) scopes { return c.passed }),
+		},
+	}
+	tallies := a.tallies()
+	if len(tallies) == 0 {
+		return out
+	}
+	value, lo, hi, _ := caseMeanInterval(tallies, confidence)
+	out.PassRate = &Estimate{value, &lo, &hi, len(tallies)}
+	if len(tallies) > 1 {
+		se := clusterSE(tallies)
+		out.SE = &se
+	}
+	most := 0
+	for _, c := range a.cases {
+		most = max(most, c.count.Planned)
+	}
+	for k := 1; k <= min(most, mostK); k++ {
+		out.PassAt = append(out.PassAt, passAt(tallies, k))
+	}
+	return out
+}
+
+// ofCase is what the arm did on one of its cases.
+func (a *arm) ofCase(name string) CaseArm {
+	c := a.cases[name]
+	out := CaseArm{Case: name, ArmID: a.id, Coverage: c.count}
+	out.Coverage.Share = share(c.count.Scored, c.count.Planned)
+	if lo, hi, err := wilson(c.count.Passed, c.count.Scored, confidence); err == nil { // no error: there is a rate
+		out.PassRate = &Estimate{a.screen(name).rate(), &lo, &hi, c.count.Scored}
+	}
+	out.FilesTouched = c.passed.median(func(s Scope) int { return s.FilesTouched })
+	out.LinesChanged = c.passed.median(Scope.LinesChanged)
+	out.LinesAdded = c.passed.median(func(s Scope) int { return s.LinesAdded })
+	out.LinesRemoved = c.passed.median(func(s Scope) int { return s.LinesRemoved })
+	out.Hunks = c.passed.median(func(s Scope) int { return s.Hunks })
+	return out
+}
+
+// mostK bounds the k of pass@k.
+const mostK = 10
+
+func passAt(tallies []tally, k int) PassAt {
+	var anyOf, all float64
+	for _, t := range tallies {
+		if k > t.n {
+			return PassAt{K: k, Reason: fmt.Sprintf("a case has %d scored %s", t.n, plural(t.n, "trial", "trials"))}
+		}
+		at, _ := passAtK(t.n, t.passed, k) // k is in range, so neither can fail
+		hat, _ := passHatK(t.n, t.passed, k)
+		anyOf, all = anyOf+at, all+hat
+	}
+	n := float64(len(tallies))
+	anyOf, all = anyOf/n, all/n
+	return PassAt{K: k, Any: &anyOf, All: &all}
+}
+
+// overCases is the median over cases of the median of a case's values.
+func (a *arm) overCases(values func(*caseCells) []float64) *Estimate {
+	var medians []float64
+	for _, name := range sortedKeys(a.cases) {
+		if v := slices.Clone(values(a.cases[name])); len(v) > 0 {
+			sort.Float64s(v)
+			medians = append(medians, median(v))
+		}
+	}
+	return medianEstimate(medians)
+}
+
+func (a *arm) scope(of func(*caseCells) scopes) ScopeMedians {
+	var out ScopeMedians
+	for _, c := range a.cases {
+		out.Cells += len(of(c).sizes)
+		out.Unmeasured += of(c).unmeasured
+	}
+	over := func(number func(Scope) int) *Estimate {
+		return a.overCases(func(c *caseCells) []float64 {
+			s := of(c)
+			return s.values(number)
+		})
+	}
+	out.FilesTouched = over(func(s Scope) int { return s.FilesTouched })
+	out.LinesChanged = over(Scope.LinesChanged)
+	out.LinesAdded = over(func(s Scope) int { return s.LinesAdded })
+	out.LinesRemoved = over(func(s Scope) int { return s.LinesRemoved })
+	out.Hunks = over(func(s Scope) int { return s.Hunks })
+	return out
+}
+
+// summarize makes skill-creator's summary of one condition from all arms that have it.
+func summarize(arms []*arm) Summary {
+	var rates, seconds, tokens []float64
+	for _, a := range arms {
+		for _, t := range a.tallies() {
+			rates = append(rates, t.rate())
+		}
+		for _, name := range sortedKeys(a.cases) {
+			seconds = append(seconds, a.cases[name].duration...)
+			tokens = append(tokens, a.cases[name].tokens...)
+		}
+	}
+	return Summary{PassRate: spread(rates), TimeSeconds: spread(seconds), Tokens: spread(tokens)}
+}
+
+func spread(v []float64) *Spread {
+	if len(v) == 0 {
+		return nil
+	}
+	s := &Spread{Mean: mean(v), Min: slices.Min(v), Max: slices.Max(v), N: len(v)}
+	if len(v) > 1 {
+		s.StdDev = stddev(v)
+	}
+	return s
+}
+
+// delta is candidate minus baseline.
+func delta(candidate, baseline Summary) *Delta {
+	text := func(format string, c, b *Spread) *string {
+		if c == nil || b == nil {
+			return nil
+		}
+		s := fmt.Sprintf(format, c.Mean-b.Mean)
+		return &s
+	}
+	return &Delta{
+		PassRate:    text("%+.2f", candidate.PassRate, baseline.PassRate),
+		TimeSeconds: text("%+.1f", candidate.TimeSeconds, baseline.TimeSeconds),
+		Tokens:      text("%+.0f", candidate.Tokens, baseline.Tokens),
+	}
+}
+
+// sortedKeys is never nil: it may become a JSON list.
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	keys := slices.AppendSeq(make([]K, 0, len(m)), maps.Keys(m))
+	slices.Sort(keys)
+	return keys
+}
+
+func sortedUnion[V any](a, b map[string]V) []string {
+	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(all)
+	return slices.Compact(all)
+}

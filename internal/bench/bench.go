@@ -1,0 +1,506 @@
+// Package bench turns the results of a run into a benchmark: [Make] takes the manifest and the results and gives pass
+// rates with intervals, diff scopes, a paired comparison of every candidate with the baseline, and a verdict.
+//
+// It is pure. The order of results, cases and trials changes no byte, no clock is read and no random number is drawn;
+// every test is exact. What a number means, and why it is computed so, stands in docs/verdicts.md. The rules that
+// matter most when changing something here:
+//
+//   - The unit of analysis is the case. Trials of one case are repeated looks at the same thing.
+//   - Scored is passed and failed. Nothing else is in a rate, and everything else is in Missing.
+//   - What was planned comes from the manifest alone, so a lost shard cannot shrink a benchmark.
+//   - Nothing of the pages counts for itself: a number that a page shows is a field of Benchmark.
+package bench
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/assay-ci/assay/internal/result"
+)
+
+// longest text of a cell that a benchmark carries, in bytes; the whole stands in the ledger.
+const longestText = 2000
+
+// Make computes the benchmark of the planned cells. A result that could not be read (an error of the sequence) leaves
+// its cell missing and is named in Unreadable; a result of no planned cell is named in Unplanned. An error is a
+// manifest that cannot be one, or two results of one cell.
+func Make(m result.Manifest, results iter.Seq2[result.Result, error]) (Benchmark, error) {
+	if !(m.Gate.Alpha > 0 && m.Gate.Alpha < 1) {
+		return Benchmark{}, fmt.Errorf("manifest: alpha of the gate is %g, it must lie between 0 and 1", m.Gate.Alpha)
+	}
+	order := newOrder(m)
+	cells := make([]cell, len(m.Cells))
+	planned := make(map[cell]bool, len(m.Cells))
+	for i, c := range m.Cells {
+		cells[i] = cell(c)
+		if planned[cells[i]] {
+			return Benchmark{}, fmt.Errorf("manifest: %s is planned twice", cells[i])
+		}
+		if !slices.Contains(order.conditions, c.Condition) {
+			return Benchmark{}, fmt.Errorf("manifest: %s has a condition that is not listed", cells[i])
+		}
+		planned[cells[i]] = true
+	}
+	slices.SortFunc(cells, order.cells)
+
+	b := Benchmark{SchemaVersion: Schema, Missing: []Missing{}, Unplanned: []string{}, Unreadable: []string{}, Runs: []Run{}}
+	records := make(map[cell]*record, len(cells))
+	for r, err := range results {
+		c := cell(r.Cell)
+		switch {
+		case err != nil:
+			b.Unreadable = append(b.Unreadable, clip(err.Error()))
+		case !planned[c]:
+			b.Unplanned = append(b.Unplanned, clip(c.String()))
+		case records[c] != nil:
+			return Benchmark{}, fmt.Errorf("ledger: two results of %s", c)
+		default:
+			records[c] = newRecord(r, order.evalID[c.Case])
+		}
+	}
+	slices.Sort(b.Unreadable)
+	slices.Sort(b.Unplanned)
+
+	arms := b.gather(m, order, cells, records)
+	b.Metadata = metadata(m, order, cells)
+	b.Fingerprint = fingerprint(m)
+	b.Simulated = len(b.Metadata.Simulated) > 0
+	b.summarizeArms(order, arms)
+	b.compareArms(m.Gate, order, arms)
+	b.decide(m.Gate)
+	b.Notes = b.notes()
+	return b, nil
+}
+
+// cell is plan.Cell, which this room reads and does not import.
+type cell struct {
+	Case      string
+	Harness   string
+	Model     string
+	Condition string
+	Trial     int
+	Key       string
+	GradeKey  string
+	Phase     string
+}
+
+func (c cell) arm() ArmID { return ArmID{c.Harness, c.Model, c.Condition} }
+
+func (c cell) phase() string { return cmp.Or(c.Phase, "screen") }
+
+func (c cell) String() string { return fmt.Sprintf("%s %s trial %d", c.Case, c.arm(), c.Trial) }
+
+// A record is what the benchmark keeps of a result.
+type record struct {
+	run            Run
+	attempts       int
+	model, version string
+	agentCost      *float64   // of the last attempt
+	costs          []*float64 // of all attempts
+}
+
+func newRecord(r result.Result, evalID int) *record {
+	rec := &record{attempts: r.Attempt, model: r.Agent.Model, version: r.Agent.Version}
+	rec.run = Run{
+		EvalID: evalID, EvalName: r.Case, Configuration: r.Condition, RunNumber: r.Trial,
+		Expectations: []Expectation{}, Notes: []string{},
+		Case: r.Case, Harness: r.Harness, Model: r.Model, Condition: r.Condition, Trial: r.Trial, Phase: cell(r.Cell).phase(),
+		Status: r.Status, Class: string(r.Class), Reason: string(r.Reason), Detail: clip(r.Detail),
+		Score: r.Score, Turns: r.Agent.Turns, Unmeasured: r.Unmeasured,
+	}
+	if r.Took.Agent > 0 {
+		seconds := math.Round(r.Took.Agent.Seconds()*1000) / 1000
+		rec.run.Result.TimeSeconds = &seconds
+	}
+	if u := r.Agent.Usage; u != nil {
+		rec.agentCost = u.CostUSD
+		if u.Input != nil && u.Output != nil {
+			tokens := *u.Input + *u.Output
+			rec.run.Result.Tokens = &tokens
+		}
+	}
+	if r.Status != result.Skipped {
+		rec.costs = append(rec.costs, rec.agentCost)
+	}
+	if r.Status == result.Errored {
+		rec.run.Result.Errors++
+	}
+	for _, a := range r.Earlier {
+		rec.costs = append(rec.costs, a.CostUSD)
+		if a.Status == result.Errored {
+			rec.run.Result.Errors++
+		}
+	}
+	rec.run.CostUSD = sumKnown(rec.costs)
+	for _, f := range r.Findings {
+		rec.run.Notes = append(rec.run.Notes, clip(strings.Join(slices.DeleteFunc([]string{f.Kind, f.Path, f.Text}, isEmpty), ": ")))
+	}
+	if s := r.DiffScope; s != nil {
+		rec.run.DiffScope = &Scope{s.FilesTouched, s.LinesAdded, s.LinesRemoved, s.Hunks, s.NoChange, s.Approximate}
+	}
+	rec.assert(r.Scores)
+	return rec
+}
+
+// assert lays the assertions into the run and counts them.
+func (rec *record) assert(scores []result.Score) {
+	n := &rec.run.Result
+	for _, s := range scores {
+		evidence := s.Evidence
+		if s.Error != "" {
+			evidence = s.Error
+		}
+		rec.run.Expectations = append(rec.run.Expectations, Expectation{
+			Text: clip(cmp.Or(s.Text, s.ID)), Passed: s.Passed, Evidence: clip(evidence), ID: s.ID, Type: s.Type, Gate: s.Gate,
+		})
+		n.Total++
+		switch {
+		case s.Passed == nil:
+		case *s.Passed:
+			n.Passed++
+		default:
+			n.Failed++
+		}
+	}
+	if graded := n.Passed + n.Failed; graded > 0 {
+		rate := float64(n.Passed) / float64(graded)
+		n.PassRate = &rate
+	}
+}
+
+// sumKnown is the sum when every part is known, else nil.
+func sumKnown(parts []*float64) *float64 {
+	sum := 0.0
+	for _, p := range parts {
+		if p == nil {
+			return nil
+		}
+		sum += *p
+	}
+	return &sum
+}
+
+func isEmpty(s string) bool { return s == "" }
+
+// clip is text as a benchmark carries it: valid UTF-8 of a bounded length.
+func clip(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= longestText {
+		return s
+	}
+	cut := longestText
+	for !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
+}
+
+// gather walks the planned cells in order and fills the lists of the benchmark and the arms.
+func (b *Benchmark) gather(m result.Manifest, order *order, cells []cell, records map[cell]*record) map[ArmID]*arm {
+	simulated := make(map[string]bool)
+	for _, h := range m.Harnesses {
+		simulated[h.ID] = h.Simulated
+	}
+	arms := make(map[ArmID]*arm)
+	rows := make(map[string][]ScopeRow)
+	for _, c := range cells {
+		a := arms[c.arm()]
+		if a == nil {
+			a = &arm{
+				id: c.arm(), baseline: c.Condition == order.baseline, simulated: simulated[c.Harness],
+				cases: make(map[string]*caseCells), models: make(map[string]bool), versions: make(map[string]bool),
+			}
+			arms[c.arm()] = a
+		}
+		r := records[c]
+		if c.phase() == "screen" {
+			a.add(c.Case, r)
+		}
+		if missing := missingCell(c, r); missing != nil {
+			b.Missing = append(b.Missing, *missing)
+		}
+		if r == nil {
+			continue
+		}
+		a.spend(r.costs)
+		if r.run.Status == result.Skipped {
+			continue
+		}
+		b.Runs = append(b.Runs, r.run)
+		rows[c.Condition] = append(rows[c.Condition], scopeRow(r.run))
+	}
+	for _, condition := range order.summary {
+		b.DiffScope = append(b.DiffScope, Of[[]ScopeRow]{condition, orEmpty(rows[condition])})
+	}
+	return arms
+}
+
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// missingCell is the entry of a planned cell that is in no rate, or nil.
+func missingCell(c cell, r *record) *Missing {
+	m := &Missing{Case: c.Case, Harness: c.Harness, Model: c.Model, Condition: c.Condition, Trial: c.Trial, Status: "pending"}
+	if r == nil {
+		return m
+	}
+	if r.run.Status.Scored() {
+		return nil
+	}
+	m.Status, m.Class, m.Reason, m.Detail, m.Attempts = string(r.run.Status), r.run.Class, r.run.Reason, r.run.Detail, r.attempts
+	return m
+}
+
+func scopeRow(r Run) ScopeRow {
+	row := ScopeRow{Case: r.Case, Harness: r.Harness, Model: r.Model, Trial: r.Trial, Status: r.Status, Unmeasured: r.Unmeasured}
+	if s := r.DiffScope; s != nil {
+		row.FilesTouched, row.LinesAdded, row.LinesRemoved, row.Hunks = &s.FilesTouched, &s.LinesAdded, &s.LinesRemoved, &s.Hunks
+		row.NoChange, row.Approximate = &s.NoChange, &s.Approximate
+	}
+	return row
+}
+
+// summarizeArms fills Arms, CaseArms, Coverage and RunSummary.
+func (b *Benchmark) summarizeArms(order *order, arms map[ArmID]*arm) {
+	b.Arms, b.CaseArms = []Arm{}, []CaseArm{}
+	by := make(map[string][]*arm)
+	for _, a := range order.arms(arms) {
+		b.Arms = append(b.Arms, a.summary())
+		for _, name := range sortedKeys(a.cases) {
+			b.CaseArms = append(b.CaseArms, a.ofCase(name))
+		}
+		b.Coverage = b.Coverage.plus(a.coverage())
+		by[a.id.Condition] = append(by[a.id.Condition], a)
+	}
+	slices.SortStableFunc(b.CaseArms, func(x, y CaseArm) int { return strings.Compare(x.Case, y.Case) })
+	for _, condition := range order.summary {
+		b.RunSummary.Conditions = append(b.RunSummary.Conditions, Of[Summary]{condition, summarize(by[condition])})
+	}
+	if order.baseline != "" && len(order.summary) > 1 {
+		b.RunSummary.Delta = delta(b.RunSummary.Conditions[0].Value, b.RunSummary.Conditions[1].Value)
+	}
+}
+
+// compareArms compares every candidate arm with the baseline arm of the same harness and model. The level of the gate
+// is shared among the comparisons, so that more of them do not mean more false alarms.
+func (b *Benchmark) compareArms(g result.Gate, order *order, arms map[ArmID]*arm) {
+	b.Comparisons = []Comparison{}
+	var pairs [][2]*arm
+	for _, head := range order.arms(arms) {
+		base := arms[ArmID{head.id.Harness, head.id.Model, order.baseline}]
+		if base != nil && !head.baseline {
+			pairs = append(pairs, [2]*arm{base, head})
+		}
+	}
+	for _, p := range pairs {
+		b.Comparisons = append(b.Comparisons, compare(p[0], p[1], g, g.Alpha/float64(len(pairs))))
+	}
+}
+
+// decide sets the verdict of the suite and the gate.
+func (b *Benchmark) decide(g result.Gate) {
+	b.Verdict, b.Reason = b.overall(g)
+	b.Gate = Decision{Settings: g, ExitCode: b.Verdict.ExitCode(g), By: b.Reason.Code, Text: b.Reason.Text}
+	if g.MinPassRate != nil && b.Gate.ExitCode == ExitPassed {
+		for _, a := range b.Arms {
+			if a.Baseline && len(b.Comparisons) > 0 {
+				continue // the floor is for what is under test
+			}
+			if a.PassRate != nil && a.PassRate.Value < *g.MinPassRate-slack {
+				b.Gate.ExitCode, b.Gate.By = ExitFailed, belowFloor
+				b.Gate.Text = fmt.Sprintf("%s: pass rate %.1f %%, the floor is %.3g %%", a.ArmID, 100*a.PassRate.Value, 100**g.MinPassRate)
+				break
+			}
+		}
+	}
+	b.Gate.Result = map[int]string{ExitPassed: "passed", ExitFailed: "failed", ExitUnmeasured: "unmeasured"}[b.Gate.ExitCode]
+}
+
+// overall is the worst verdict of the comparisons with its first reason. Without any, coverage alone decides.
+func (b *Benchmark) overall(g result.Gate) (Verdict, Reason) {
+	if len(b.Comparisons) == 0 {
+		if b.Coverage.Share < g.MinCoverage-slack || b.Coverage.Scored == 0 {
+			return Invalid, Reason{Code: lowCoverage, Text: lowCoverageText("all arms", b.Coverage, g.MinCoverage)}
+		}
+		return NoEvidence, Reason{Code: noBaseline, Text: "no baseline was run, so nothing can be said about a change; give the suite a second condition and mark one of them as the baseline"}
+	}
+	worst := b.Comparisons[0]
+	for _, c := range b.Comparisons[1:] {
+		if worse(c.Verdict, worst.Verdict) {
+			worst = c
+		}
+	}
+	reason := worst.Reasons[0]
+	if len(b.Comparisons) > 1 {
+		reason.Text = worst.Head.Arm + ": " + reason.Text
+	}
+	return worst.Verdict, reason
+}
+
+// notes are the sentences that a reader of the bare numbers needs.
+func (b *Benchmark) notes() []string {
+	notes := []string{}
+	if b.Simulated {
+		notes = append(notes, fmt.Sprintf("The agents of %s are scripted: their numbers show how the tool works and say nothing about any model.", strings.Join(b.Metadata.Simulated, ", ")))
+	}
+	notes = append(notes, "A smaller diff is not better by itself; read it next to the pass rate.")
+	if n := b.Coverage.Planned - b.Coverage.Scored; n > 0 {
+		notes = append(notes, fmt.Sprintf("%d of %d planned cells were not scored; they are in no rate and all are listed.", n, b.Coverage.Planned))
+	}
+	if k := b.Metadata.RunsPerConfiguration; k > 0 {
+		notes = append(notes, fmt.Sprintf("A case that passed %d of %d trials may still fail %.0f %% of the time (95 %% upper bound).", k, k, 100*ruleOfThree(k)))
+	}
+	return notes
+}
+
+func metadata(m result.Manifest, order *order, cells []cell) Metadata {
+	out := Metadata{
+		SkillName: m.Suite, EvalsRun: []int{}, Suite: m.Suite, Tool: m.Tool, Seed: m.Seed, Isolation: m.Isolation, Host: m.Host,
+		Conditions: order.conditions, Simulated: []string{}, Cases: []Case{},
+	}
+	if !m.Created.IsZero() {
+		created := m.Created.UTC()
+		out.Timestamp = &created
+	}
+	if order.baseline != "" {
+		out.Baseline = &order.baseline
+	}
+	models := make(map[string]bool)
+	trials := make(map[cell]int)
+	for _, c := range cells {
+		models[c.Model] = true
+		if c.phase() == "screen" {
+			slot := cell{Case: c.Case, Harness: c.Harness, Model: c.Model, Condition: c.Condition}
+			trials[slot]++
+			out.RunsPerConfiguration = max(out.RunsPerConfiguration, trials[slot])
+		}
+	}
+	out.ExecutorModel = strings.Join(sortedKeys(models), ", ")
+	for _, h := range m.Harnesses {
+		if h.Simulated {
+			out.Simulated = append(out.Simulated, h.ID)
+		}
+	}
+	at := make(map[string]result.Case, len(m.Cases))
+	for _, c := range m.Cases {
+		at[c.ID] = c
+	}
+	for _, name := range sortedKeys(order.evalID) {
+		out.EvalsRun = append(out.EvalsRun, order.evalID[name])
+		out.Cases = append(out.Cases, Case{order.evalID[name], name, at[name].File, at[name].Line})
+	}
+	return out
+}
+
+func fingerprint(m result.Manifest) Fingerprint {
+	f := Fingerprint{
+		Suite: m.Digest, Algorithm: m.Algorithm, Executor: m.Executor,
+		Harnesses: orEmpty(m.Harnesses), Conditions: orEmpty(m.Conditions), Cases: []CaseDigest{},
+	}
+	for _, c := range m.Cases {
+		f.Cases = append(f.Cases, CaseDigest{c.ID, c.AgentDigest, c.GradeDigest})
+	}
+	slices.SortFunc(f.Cases, func(a, b CaseDigest) int { return strings.Compare(a.Case, b.Case) })
+	text, err := json.Marshal(f)
+	if err != nil {
+		panic(err) // strings, numbers and booleans always marshal
+	}
+	f.Digest = fmt.Sprintf("sha256:%x", sha256.Sum256(text))
+	return f
+}
+
+// order is the order of everything in a benchmark. Harnesses, models and conditions keep the suite's, cases go by
+// name, candidates stand before the baseline among runs and behind it among arms.
+type order struct {
+	conditions []string // the suite's
+	summary    []string // first candidate, baseline, further candidates
+	baseline   string   // or empty
+	harness    map[string]int
+	model      map[[2]string]int // of a harness
+	condition  map[string]int    // by summary
+	evalID     map[string]int
+}
+
+func newOrder(m result.Manifest) *order {
+	o := &order{
+		conditions: []string{}, harness: make(map[string]int), model: make(map[[2]string]int),
+		condition: make(map[string]int), evalID: make(map[string]int),
+	}
+	for i, h := range m.Harnesses {
+		o.harness[h.ID] = i
+		for j, name := range h.Models {
+			o.model[[2]string{h.ID, name}] = j
+		}
+	}
+	for _, c := range m.Conditions {
+		o.conditions = append(o.conditions, c.ID)
+		if c.Baseline {
+			o.baseline = c.ID
+		} else {
+			o.summary = append(o.summary, c.ID)
+		}
+	}
+	if o.baseline != "" {
+		o.summary = slices.Insert(o.summary, min(1, len(o.summary)), o.baseline)
+	}
+	for i, c := range o.summary {
+		o.condition[c] = i
+	}
+	for _, c := range m.Cases {
+		o.evalID[c.ID] = 0
+	}
+	for _, c := range m.Cells {
+		o.evalID[c.Case] = 0
+	}
+	for i, name := range sortedKeys(o.evalID) {
+		o.evalID[name] = i + 1
+	}
+	return o
+}
+
+func (o *order) cells(a, b cell) int {
+	return cmp.Or(
+		strings.Compare(a.Case, b.Case),
+		o.harnessModel(a.arm(), b.arm()),
+		cmp.Compare(o.condition[a.Condition], o.condition[b.Condition]),
+		strings.Compare(a.Phase, b.Phase),
+		cmp.Compare(a.Trial, b.Trial),
+		strings.Compare(a.Key+a.GradeKey, b.Key+b.GradeKey),
+	)
+}
+
+func (o *order) harnessModel(a, b ArmID) int {
+	return cmp.Or(
+		cmp.Compare(o.harness[a.Harness], o.harness[b.Harness]), strings.Compare(a.Harness, b.Harness),
+		cmp.Compare(o.model[[2]string{a.Harness, a.Model}], o.model[[2]string{b.Harness, b.Model}]), strings.Compare(a.Model, b.Model),
+	)
+}
+
+// arms lists the arms, each baseline before its candidates.
+func (o *order) arms(arms map[ArmID]*arm) []*arm {
+	list := make([]*arm, 0, len(arms))
+	for _, a := range arms {
+		list = append(list, a)
+	}
+	rank := func(a *arm) int {
+		if a.baseline {
+			return -1
+		}
+		return o.condition[a.id.Condition]
+	}
+	slices.SortFunc(list, func(a, b *arm) int {
+		return cmp.Or(o.harnessModel(a.id, b.id), cmp.Compare(rank(a), rank(b)), strings.Compare(a.id.Condition, b.id.Condition))
+	})
+	return list
+}

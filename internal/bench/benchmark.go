@@ -1,0 +1,580 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/assay-ci/assay/internal/result"
+)
+
+// Schema is the version of benchmark.json.
+const Schema = 1
+
+// maxFile bounds the benchmark.json that Read takes: a million runs fit.
+const maxFile = 2 << 30
+
+// A Benchmark is everything that a run showed, and the content of benchmark.json. It is a superset of the file that
+// skill-creator writes, so that tool's viewer opens it. What is not known is null, never 0.
+//
+// Wall clock stands in few places, all of which WithoutTimes empties: metadata.timestamp, result.time_seconds of the
+// runs, time_seconds of the run summary and its delta, and duration_seconds of the arms.
+type Benchmark struct {
+	SchemaVersion int                     `json:"schema_version"`
+	Metadata      Metadata                `json:"metadata"`
+	Simulated     bool                    `json:"simulated"`   // some agents were scripted: their numbers show the tool, not a model
+	Interrupted   bool                    `json:"interrupted"` // the run was stopped before its end
+	Verdict       Verdict                 `json:"verdict"`     // the worst of the comparisons that gate
+	Reason        Reason                  `json:"reason"`
+	Gate          Decision                `json:"gate"`
+	Coverage      Coverage                `json:"coverage"` // of all planned cells
+	Notes         []string                `json:"notes"`
+	RunSummary    RunSummary              `json:"run_summary"`
+	Arms          []Arm                   `json:"arms"` // baseline before its candidates
+	Comparisons   []Comparison            `json:"comparisons"`
+	CaseArms      []CaseArm               `json:"case_arms"` // what each arm did on each case, by case and arm
+	DiffScope     ByCondition[[]ScopeRow] `json:"diff_scope"`
+	Missing       []Missing               `json:"missing"`    // planned cells that are in no rate
+	Unplanned     []string                `json:"unplanned"`  // records of no planned cell, by cell or folder; they enter nothing
+	Unreadable    []string                `json:"unreadable"` // records that could not be read; their cells are missing
+	Fingerprint   Fingerprint             `json:"fingerprint"`
+	Runs          []Run                   `json:"runs"` // cells whose agent was started, candidate before baseline
+}
+
+// Metadata says what was run. The first six fields are skill-creator's.
+type Metadata struct {
+	SkillName            string      `json:"skill_name"`
+	ExecutorModel        string      `json:"executor_model"` // every model, separated by commas
+	AnalyzerModel        *string     `json:"analyzer_model"`
+	Timestamp            *time.Time  `json:"timestamp"` // when the run was planned
+	EvalsRun             []int       `json:"evals_run"`
+	RunsPerConfiguration int         `json:"runs_per_configuration"` // most trials planned of any cell
+	Suite                string      `json:"suite"`
+	Tool                 string      `json:"tool"`
+	Seed                 string      `json:"seed"`
+	Isolation            string      `json:"isolation"`
+	Host                 result.Host `json:"host"`
+	Conditions           []string    `json:"conditions"`
+	Baseline             *string     `json:"baseline"`
+	Simulated            []string    `json:"simulated_harnesses"`
+	Cases                []Case      `json:"cases"`
+}
+
+// A Case is a case of the suite with the number that skill-creator knows it by.
+type Case struct {
+	EvalID int    `json:"eval_id"`
+	Case   string `json:"case"`
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+}
+
+// A Decision is what the gate says, the settings it was taken under and what took it.
+type Decision struct {
+	Settings result.Gate `json:"settings"` // as they were before the first cell ran
+	Result   string      `json:"result"`   // passed, failed or unmeasured
+	ExitCode int         `json:"exit_code"`
+	By       string      `json:"by"` // the code of the reason that decided
+	Text     string      `json:"text"`
+}
+
+// An ArmID names an arm.
+type ArmID struct {
+	Harness   string `json:"harness"`
+	Model     string `json:"model"`
+	Condition string `json:"condition"`
+}
+
+// String is harness/model/condition.
+func (a ArmID) String() string { return a.Harness + "/" + a.Model + "/" + a.Condition }
+
+// Coverage counts planned cells by how they ended. Scored is passed and failed together; they alone enter rates.
+type Coverage struct {
+	Planned int     `json:"planned"`
+	Scored  int     `json:"scored"`
+	Passed  int     `json:"passed"`
+	Failed  int     `json:"failed"`
+	Errored int     `json:"errored"`
+	Skipped int     `json:"skipped"`
+	Pending int     `json:"pending"` // planned, and no result is there
+	Share   float64 `json:"share"`   // scored of planned, 0 to 1
+}
+
+// An Arm is what all cells of one harness, model and condition showed. Estimates are nil where nothing was measured.
+type Arm struct {
+	ArmID
+	Baseline  bool      `json:"baseline"`
+	Simulated bool      `json:"simulated"`
+	Models    []string  `json:"models_reported"`
+	Coverage  Coverage  `json:"coverage"`
+	NCases    int       `json:"n_cases"`   // planned
+	PassRate  *Estimate `json:"pass_rate"` // mean of the case rates, 0 to 1
+	SE        *float64  `json:"se"`        // of the mean of all trials, trials of one case together; nil under two cases
+	PassAt    []PassAt  `json:"pass_at"`
+	Cost      Cost      `json:"cost"`
+	CostUSD   *Estimate `json:"cost_usd"` // of a scored trial, median over cases; so are the following
+	Tokens    *Estimate `json:"tokens"`
+	Turns     *Estimate `json:"turns"`
+	Duration  *Estimate `json:"duration_seconds"`
+	DiffScope ArmScope  `json:"diff_scope"`
+}
+
+// PassAt is the chance that any of k trials passes, and that all do. Both are nil, with a reason, when a case has
+// fewer than k scored trials.
+type PassAt struct {
+	K      int      `json:"k"`
+	Any    *float64 `json:"pass_at_k"`
+	All    *float64 `json:"pass_hat_k"`
+	Reason string   `json:"reason,omitempty"`
+}
+
+// Cost is the money that all attempts of an arm spent, errored ones too.
+type Cost struct {
+	USD     *float64 `json:"usd"`     // sum of what is known; nil when nothing is
+	Unknown int      `json:"unknown"` // attempts whose cost is not known and not in the sum
+}
+
+// ArmScope is the size of the changes of an arm, over all scored cells and over the passed ones. A failed cell that
+// changed nothing is not a small fix, so pages show the passed ones.
+type ArmScope struct {
+	Scored ScopeMedians `json:"scored"`
+	Passed ScopeMedians `json:"passed"`
+}
+
+// ScopeMedians are medians over cases of the median of a case's trials.
+type ScopeMedians struct {
+	Cells        int       `json:"cells"`      // with a measured diff scope
+	Unmeasured   int       `json:"unmeasured"` // without one; they are in no median
+	FilesTouched *Estimate `json:"files_touched"`
+	LinesChanged *Estimate `json:"lines_changed"` // added and removed together
+	LinesAdded   *Estimate `json:"lines_added"`
+	LinesRemoved *Estimate `json:"lines_removed"`
+	Hunks        *Estimate `json:"hunks"`
+}
+
+// A CaseArm is what one arm did on one case.
+type CaseArm struct {
+	Case string `json:"case"`
+	ArmID
+	Coverage     Coverage  `json:"coverage"`
+	PassRate     *Estimate `json:"pass_rate"`     // with Wilson's interval; n counts trials
+	FilesTouched *float64  `json:"files_touched"` // median of the passed trials; so are the following
+	LinesChanged *float64  `json:"lines_changed"`
+	LinesAdded   *float64  `json:"lines_added"`
+	LinesRemoved *float64  `json:"lines_removed"`
+	Hunks        *float64  `json:"hunks"`
+}
+
+// A Comparison sets a head arm against a base arm, case by case. Effects are head minus base, in percentage points;
+// negative is worse.
+type Comparison struct {
+	Axis           string       `json:"axis"` // condition
+	Base           Side         `json:"base"`
+	Head           Side         `json:"head"`
+	Gates          bool         `json:"gates"`
+	Alpha          float64      `json:"alpha"` // of this comparison
+	MarginPP       float64      `json:"margin_pp"`
+	NCases         int          `json:"n_cases"`
+	NPairs         int          `json:"n_pairs"` // cases with a scored trial on both sides
+	EffectPP       *float64     `json:"effect_pp"`
+	LoPP           *float64     `json:"lo_pp"`
+	HiPP           *float64     `json:"hi_pp"`
+	Test           string       `json:"test"`              // stratified_exact
+	PGlobal        *float64     `json:"p_global"`          // one-sided: head is worse on these cases
+	PGlobalBetter  *float64     `json:"p_global_improved"` // one-sided: head is better
+	PMin           *float64     `json:"p_min"`             // the least p that these trials allow
+	SignflipP      *float64     `json:"signflip_p"`        // one-sided: head is worse on cases like these
+	CasesLikeThese *Interval    `json:"cases_like_these"`  // of the effect, in percentage points
+	MDEPP          *float64     `json:"mde_pp"`            // smallest effect found in 80 of 100 such runs
+	NUninformative int          `json:"n_uninformative"`   // cases that all trials of both sides passed, or failed
+	NWorse         int          `json:"n_worse"`           // cases whose rate fell
+	NBetter        int          `json:"n_better"`
+	PCases         []CasePair   `json:"p_cases"` // by p, then case
+	Coverage       PairCoverage `json:"coverage"`
+	InfraSkewP     *float64     `json:"infra_skew_p"` // two-sided: errored cells fall on one side
+	WorstCase      *WorstCase   `json:"worst_case"`   // nil when every planned cell was scored
+	Unpaired       []Unpaired   `json:"unpaired"`
+	Verdict        Verdict      `json:"verdict"`
+	ExitCode       int          `json:"exit_code"`
+	Reasons        []Reason     `json:"reasons"`
+	Warnings       []Warning    `json:"warnings"`
+}
+
+// A Side is one arm of a comparison.
+type Side struct {
+	Arm string `json:"arm"`
+	ID  ArmID  `json:"id"`
+}
+
+// An Interval has two ends.
+type Interval struct {
+	LoPP float64 `json:"lo_pp"`
+	HiPP float64 `json:"hi_pp"`
+}
+
+// Passes are the passed of n scored trials.
+type Passes struct {
+	Passed int `json:"passed"`
+	N      int `json:"n"`
+}
+
+// A CasePair is one case on both sides, with exact one-sided p-values and the same after Holm's adjustment.
+type CasePair struct {
+	Case          string  `json:"case"`
+	Phase         string  `json:"phase"` // screen
+	Base          Passes  `json:"base"`
+	Head          Passes  `json:"head"`
+	P             float64 `json:"p"`
+	PHolm         float64 `json:"p_holm"`
+	PImproved     float64 `json:"p_improved"`
+	PImprovedHolm float64 `json:"p_improved_holm"`
+	Regressed     bool    `json:"regressed"` // p_holm is at most half of alpha
+	Improved      bool    `json:"improved"`
+}
+
+// PairCoverage is the coverage of a comparison and of its sides.
+type PairCoverage struct {
+	Coverage
+	Base Coverage `json:"base"`
+	Head Coverage `json:"head"`
+}
+
+// WorstCase is the comparison again, with every missing base cell passed and every missing head cell failed.
+type WorstCase struct {
+	EffectPP float64 `json:"effect_pp"`
+	Verdict  Verdict `json:"verdict"`
+}
+
+// An Unpaired case is in no effect, because one side has no scored trial of it.
+type Unpaired struct {
+	Case   string `json:"case"`
+	Reason string `json:"reason"` // unscored_base, unscored_head or unscored_both
+}
+
+// A Run is one cell that was run. EvalID to Notes are skill-creator's, the rest is ours.
+type Run struct {
+	EvalID        int                `json:"eval_id"`
+	EvalName      string             `json:"eval_name"`
+	Configuration string             `json:"configuration"`
+	RunNumber     int                `json:"run_number"`
+	Result        RunResult          `json:"result"`
+	Expectations  []Expectation      `json:"expectations"`
+	Notes         []string           `json:"notes"`
+	Case          string             `json:"case"`
+	Harness       string             `json:"harness"`
+	Model         string             `json:"model"`
+	Condition     string             `json:"condition"`
+	Trial         int                `json:"trial"`
+	Phase         string             `json:"phase"` // screen or confirm; confirm trials are in no rate
+	Status        result.Status      `json:"status"`
+	Class         string             `json:"class,omitempty"`
+	Reason        string             `json:"reason,omitempty"`
+	Detail        string             `json:"detail,omitempty"`
+	Score         *float64           `json:"score"`
+	CostUSD       *float64           `json:"cost_usd"` // of all attempts
+	Turns         *int               `json:"turns"`
+	DiffScope     *Scope             `json:"diff_scope"`
+	Unmeasured    *result.Unmeasured `json:"unmeasured,omitempty"` // why there is no diff scope
+}
+
+// Arm names the arm of the run.
+func (r Run) Arm() ArmID { return ArmID{r.Harness, r.Model, r.Condition} }
+
+// RunResult counts the assertions of a run. PassRate is the share of the graded ones that held, and nil when none was.
+type RunResult struct {
+	PassRate    *float64 `json:"pass_rate"`
+	Passed      int      `json:"passed"`
+	Failed      int      `json:"failed"`
+	Total       int      `json:"total"`
+	TimeSeconds *float64 `json:"time_seconds"` // of the agent
+	Tokens      *int64   `json:"tokens"`       // fresh input and output, without cached input
+	ToolCalls   *int     `json:"tool_calls"`
+	Errors      int      `json:"errors"` // attempts that errored
+}
+
+// An Expectation is an assertion as skill-creator names it. Passed is nil when the grader could not tell.
+type Expectation struct {
+	Text     string `json:"text"`
+	Passed   *bool  `json:"passed"`
+	Evidence string `json:"evidence"`
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Gate     bool   `json:"gate"`
+}
+
+// A Scope is the size of one change.
+type Scope struct {
+	FilesTouched int  `json:"files_touched"`
+	LinesAdded   int  `json:"lines_added"`
+	LinesRemoved int  `json:"lines_removed"`
+	Hunks        int  `json:"hunks"`
+	NoChange     bool `json:"no_change"`
+	Approximate  bool `json:"approximate"` // the numbers are bounds
+}
+
+// LinesChanged is added and removed together.
+func (s Scope) LinesChanged() int { return s.LinesAdded + s.LinesRemoved }
+
+// A ScopeRow is the diff scope of one cell that was run. The numbers are null where it was not measured.
+type ScopeRow struct {
+	Case         string             `json:"case"`
+	Harness      string             `json:"harness"`
+	Model        string             `json:"model"`
+	Trial        int                `json:"trial"`
+	Status       result.Status      `json:"status"`
+	FilesTouched *int               `json:"files_touched"`
+	LinesAdded   *int               `json:"lines_added"`
+	LinesRemoved *int               `json:"lines_removed"`
+	Hunks        *int               `json:"hunks"`
+	NoChange     *bool              `json:"no_change"`
+	Approximate  *bool              `json:"approximate"`
+	Unmeasured   *result.Unmeasured `json:"unmeasured,omitempty"`
+}
+
+// A Missing cell was planned and is in no rate.
+type Missing struct {
+	Case      string `json:"case"`
+	Harness   string `json:"harness"`
+	Model     string `json:"model"`
+	Condition string `json:"condition"`
+	Trial     int    `json:"trial"`
+	Status    string `json:"status"` // errored, skipped or pending
+	Class     string `json:"class,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+	Detail    string `json:"detail,omitempty"`
+	Attempts  int    `json:"attempts"`
+}
+
+// Arm names the arm of the cell.
+func (m Missing) Arm() ArmID { return ArmID{m.Harness, m.Model, m.Condition} }
+
+// A Fingerprint is what two runs must share to be compared. Digest covers the other fields.
+type Fingerprint struct {
+	Digest     string             `json:"digest"`
+	Suite      string             `json:"suite_digest"`
+	Algorithm  string             `json:"diff_algorithm"`
+	Executor   string             `json:"executor"`
+	Harnesses  []result.Harness   `json:"harnesses"`
+	Conditions []result.Condition `json:"conditions"`
+	Cases      []CaseDigest       `json:"cases"`
+}
+
+// A CaseDigest says what a case asked and how it was graded.
+type CaseDigest struct {
+	Case  string `json:"case"`
+	Agent string `json:"agent_digest"`
+	Grade string `json:"grade_digest"`
+}
+
+// A RunSummary is skill-creator's summary by condition, over all harnesses and models: the first candidate, the
+// baseline, then further candidates. Delta is first candidate minus baseline by role, nil without either.
+type RunSummary struct {
+	Conditions ByCondition[Summary]
+	Delta      *Delta
+}
+
+// A Summary is what one condition did. A field is nil when nothing of it was measured.
+type Summary struct {
+	PassRate    *Spread `json:"pass_rate"` // over case rates; the mean is the arm's pass rate
+	TimeSeconds *Spread `json:"time_seconds"`
+	Tokens      *Spread `json:"tokens"`
+}
+
+// A Spread describes n values. StdDev is 0 when n is 1, since viewers of this file cannot do without it.
+type Spread struct {
+	Mean   float64 `json:"mean"`
+	StdDev float64 `json:"stddev"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+	N      int     `json:"n"`
+}
+
+// A Delta is a difference of means as text with its sign, such as "+0.50"; nil when a side is not known.
+type Delta struct {
+	PassRate    *string `json:"pass_rate"`
+	TimeSeconds *string `json:"time_seconds"`
+	Tokens      *string `json:"tokens"`
+}
+
+// ByCondition is a JSON object with one key a condition, in an order that means something.
+type ByCondition[T any] []Of[T]
+
+// Of is the value of one condition.
+type Of[T any] struct {
+	Condition string
+	Value     T
+}
+
+// Get returns the value of a condition.
+func (o ByCondition[T]) Get(condition string) (T, bool) {
+	for _, e := range o {
+		if e.Condition == condition {
+			return e.Value, true
+		}
+	}
+	var zero T
+	return zero, false
+}
+
+// MarshalJSON writes the object in its order.
+func (o ByCondition[T]) MarshalJSON() ([]byte, error) {
+	var w bytes.Buffer
+	w.WriteByte('{')
+	for i, e := range o {
+		if i > 0 {
+			w.WriteByte(',')
+		}
+		if err := writeMember(&w, e.Condition, e.Value); err != nil {
+			return nil, err
+		}
+	}
+	w.WriteByte('}')
+	return w.Bytes(), nil
+}
+
+// UnmarshalJSON reads an object and keeps its order.
+func (o *ByCondition[T]) UnmarshalJSON(data []byte) error {
+	*o = nil
+	return members(data, func(key string, value json.RawMessage) error {
+		e := Of[T]{Condition: key}
+		if err := json.Unmarshal(value, &e.Value); err != nil {
+			return err
+		}
+		*o = append(*o, e)
+		return nil
+	})
+}
+
+// MarshalJSON writes the conditions in their order and delta last.
+func (s RunSummary) MarshalJSON() ([]byte, error) {
+	conditions, err := s.Conditions.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	w := bytes.NewBuffer(conditions[:len(conditions)-1])
+	if len(s.Conditions) > 0 {
+		w.WriteByte(',')
+	}
+	if err := writeMember(w, "delta", s.Delta); err != nil {
+		return nil, err
+	}
+	w.WriteByte('}')
+	return w.Bytes(), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (s *RunSummary) UnmarshalJSON(data []byte) error {
+	*s = RunSummary{}
+	return members(data, func(key string, value json.RawMessage) error {
+		if key == "delta" {
+			return json.Unmarshal(value, &s.Delta)
+		}
+		e := Of[Summary]{Condition: key}
+		if err := json.Unmarshal(value, &e.Value); err != nil {
+			return err
+		}
+		s.Conditions = append(s.Conditions, e)
+		return nil
+	})
+}
+
+func writeMember(w *bytes.Buffer, key string, value any) error {
+	k, err := json.Marshal(key)
+	if err != nil {
+		return err
+	}
+	v, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	w.Write(k)
+	w.WriteByte(':')
+	w.Write(v)
+	return nil
+}
+
+// members calls each for every member of a JSON object, in order.
+func members(data []byte, each func(key string, value json.RawMessage) error) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	open, err := d.Token()
+	if err != nil {
+		return err
+	}
+	if open == nil {
+		return nil
+	}
+	if open != json.Delim('{') {
+		return fmt.Errorf("%v where an object of conditions was expected", open)
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+		if err := each(key.(string), value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ExitCode is what a program that asks the gate ends with: 0 passed, 1 failed, 3 unmeasured.
+func (b Benchmark) ExitCode() int { return b.Gate.ExitCode }
+
+// JSON is the content of benchmark.json: indented, keys in a fixed order, one newline at the end.
+func (b Benchmark) JSON() ([]byte, error) {
+	data, err := json.MarshalIndent(b, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("write benchmark.json: %w", err)
+	}
+	return append(data, '\n'), nil
+}
+
+// Read reads a benchmark.json that Assay wrote. It refuses one of another schema version.
+func Read(r io.Reader) (Benchmark, error) {
+	limited := &io.LimitedReader{R: r, N: maxFile}
+	d := json.NewDecoder(limited)
+	var b Benchmark
+	if err := d.Decode(&b); err != nil {
+		if limited.N <= 0 {
+			return Benchmark{}, fmt.Errorf("read benchmark.json: larger than %d bytes", maxFile)
+		}
+		return Benchmark{}, fmt.Errorf("read benchmark.json: %w", err)
+	}
+	if b.SchemaVersion != Schema {
+		return Benchmark{}, fmt.Errorf("read benchmark.json: schema_version %d, this assay reads %d", b.SchemaVersion, Schema)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return Benchmark{}, errors.New("read benchmark.json: more than one value in the file")
+	}
+	return b, nil
+}
+
+// WithoutTimes is the benchmark with every number emptied that a wall clock made, so that two runs can be compared.
+func (b Benchmark) WithoutTimes() Benchmark {
+	b.Metadata.Timestamp = nil
+	b.Runs = append([]Run(nil), b.Runs...)
+	for i := range b.Runs {
+		b.Runs[i].Result.TimeSeconds = nil
+	}
+	b.RunSummary.Conditions = append(ByCondition[Summary](nil), b.RunSummary.Conditions...)
+	for i := range b.RunSummary.Conditions {
+		b.RunSummary.Conditions[i].Value.TimeSeconds = nil
+	}
+	if b.RunSummary.Delta != nil {
+		delta := *b.RunSummary.Delta
+		delta.TimeSeconds = nil
+		b.RunSummary.Delta = &delta
+	}
+	b.Arms = append([]Arm(nil), b.Arms...)
+	for i := range b.Arms {
+		b.Arms[i].Duration = nil
+	}
+	return b
+}

@@ -1,0 +1,274 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/assay-ci/assay/internal/result"
+)
+
+// A Verdict is what a comparison says, in one of six words.
+type Verdict string
+
+// The verdicts, worst first: the verdict of a suite is the first that any of its comparisons has.
+const (
+	Regressed    Verdict = "regressed"
+	Invalid      Verdict = "invalid"
+	Underpowered Verdict = "underpowered"
+	NoEvidence   Verdict = "no_evidence"
+	Equivalent   Verdict = "equivalent"
+	Improved     Verdict = "improved"
+)
+
+// worstFirst orders the verdicts for a suite.
+var worstFirst = []Verdict{Regressed, Invalid, Underpowered, NoEvidence, Equivalent, Improved}
+
+// Exit codes of run, gate and compare.
+const (
+	ExitPassed     = 0
+	ExitFailed     = 1
+	ExitUnmeasured = 3
+)
+
+// ExitCode is 0 when the gate lets the verdict pass, 1 when it says no and 3 when too little was measured to say.
+func (v Verdict) ExitCode(g result.Gate) int {
+	switch {
+	case v == Regressed, v == Underpowered && g.Underpowered == "fail":
+		return ExitFailed
+	case v == Invalid:
+		return ExitUnmeasured
+	}
+	return ExitPassed
+}
+
+// A Reason says why a verdict is what it is. Code is one of Reasons; Case is set when it is about one case.
+type Reason struct {
+	Code string `json:"code"`
+	Case string `json:"case,omitempty"`
+	Text string `json:"text"`
+}
+
+// A Warning changes no verdict. Code is one of Warnings.
+type Warning struct {
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
+
+// The codes of reasons.
+const (
+	suiteRegressed      = "suite_regressed"
+	caseRegressed       = "case_regressed"
+	suiteImproved       = "suite_improved"
+	caseImproved        = "case_improved"
+	withinMargin        = "within_margin"
+	intervalSpansMargin = "interval_spans_margin"
+	missingCellsDecide  = "missing_cells_decide"
+	noBaseline          = "no_baseline"
+	tooFewTrials        = "too_few_trials"
+	tooFewCases         = "too_few_cases"
+	noPairs             = "no_pairs"
+	lowCoverage         = "low_coverage"
+	errorsDifferByArm   = "errors_differ_by_arm"
+	incomparable        = "incomparable"
+	belowFloor          = "below_floor"
+)
+
+// A Code is a word of a closed list with what it means.
+type Code struct {
+	Code    string
+	Verdict Verdict // that it explains; empty when it explains the gate or nothing
+	Doc     string
+}
+
+// Reasons are all reasons there are.
+var Reasons = []Code{
+	{suiteRegressed, Regressed, "the exact test over all cases says that they got worse, by at least the margin"},
+	{caseRegressed, Regressed, "one case got worse, after adjusting for the number of cases"},
+	{suiteImproved, Improved, "the exact test over all cases says that they got better, by at least the margin"},
+	{caseImproved, Improved, "one case got better, after adjusting for the number of cases"},
+	{withinMargin, Equivalent, "the 90 % interval of the effect lies inside the equivalence margin"},
+	{intervalSpansMargin, NoEvidence, "the interval of the effect holds changes that matter and changes that do not"},
+	{missingCellsDecide, NoEvidence, "the cells that were not scored could turn the verdict"},
+	{noBaseline, NoEvidence, "there is nothing to compare with"},
+	{tooFewTrials, Underpowered, "no outcome of so few trials could be significant"},
+	{tooFewCases, Underpowered, "only a very large effect could be found with so few cases"},
+	{noPairs, Invalid, "no case was scored on both sides"},
+	{lowCoverage, Invalid, "too few of the planned cells were scored"},
+	{errorsDifferByArm, Invalid, "errored cells fall unevenly on the two sides"},
+	{incomparable, Invalid, "the two sides differ in more than what is under test"},
+	{belowFloor, "", "the pass rate of an arm is below the floor that the suite sets"},
+}
+
+// The codes of warnings.
+const (
+	signflipCannotDecide = "signflip_cannot_decide"
+	countWeighted        = "count_weighted"
+	worstCaseRegressed   = "worst_case_regressed"
+	notPowered           = "underpowered"
+)
+
+// Warnings are all warnings there are.
+var Warnings = []Code{
+	{signflipCannotDecide, "", "so few cases moved that the claim about cases like these cannot be significant"},
+	{countWeighted, "", "the numbers of trials are so uneven that the exact test counts every pass alike"},
+	{worstCaseRegressed, "", "if every missing cell had gone against the head it would have regressed"},
+	{notPowered, "", "the gate passed because nothing was found, not because nothing is there"},
+}
+
+// evidence is what the rules of a verdict look at.
+type evidence struct {
+	gate         result.Gate
+	alpha        float64 // of this comparison
+	base, head   []tally // paired cases, in the order of names
+	names        []string
+	coverage     PairCoverage
+	skewP        float64
+	incomparable string // the field in which the sides differ, or empty
+}
+
+// judged is a verdict with its numbers.
+type judged struct {
+	verdict Verdict
+	reasons []Reason
+	numbers numbers
+}
+
+// slack keeps rounding from deciding: floats are compared to thresholds with this much room.
+const slack = 1e-9
+
+// judge walks the rules in their order; the first that matches is the verdict. Validity comes before all others, then
+// one broken case beats a rising suite.
+func judge(e evidence) judged {
+	if r := e.validity(); len(r) > 0 {
+		j := judged{verdict: Invalid, reasons: r}
+		if len(e.base) > 0 {
+			j.numbers = measure(e)
+		}
+		return j
+	}
+	n := measure(e)
+	verdict, reasons := e.rules(n)
+	return judged{verdict, reasons, n}
+}
+
+// validity lists everything that forbids a verdict.
+func (e evidence) validity() []Reason {
+	var out []Reason
+	if len(e.base) == 0 {
+		out = append(out, Reason{Code: noPairs, Text: "no case has a scored trial on both sides"})
+	}
+	for _, side := range []struct {
+		name string
+		c    Coverage
+	}{{"baseline", e.coverage.Base}, {"candidate", e.coverage.Head}} {
+		if side.c.Share < e.gate.MinCoverage-slack {
+			out = append(out, Reason{Code: lowCoverage, Text: lowCoverageText(side.name, side.c, e.gate.MinCoverage)})
+		}
+	}
+	if e.incomparable != "" {
+		out = append(out, Reason{Code: incomparable, Text: e.incomparable})
+	}
+	if e.skewP < infraSkew {
+		out = append(out, Reason{Code: errorsDifferByArm, Text: fmt.Sprintf("%d of %d cells errored in the baseline, %d of %d in the candidate; p = %s",
+			e.coverage.Base.Errored, e.coverage.Base.Planned, e.coverage.Head.Errored, e.coverage.Head.Planned, pText(e.skewP))})
+	}
+	return out
+}
+
+// infraSkew is the level below which errored cells count as falling on one side.
+const infraSkew = 0.01
+
+func lowCoverageText(side string, c Coverage, floor float64) string {
+	return fmt.Sprintf("%s: %d of %d planned cells scored (%.3g %%), at least %.3g %% are needed", side, c.Scored, c.Planned, 100*c.Share, 100*floor)
+}
+
+// rules are the steps from regressed to no_evidence, over numbers that exist.
+func (e evidence) rules(n numbers) (Verdict, []Reason) {
+	if r := e.moved(n.exact.less, -n.effectPP, n.holmWorse, suiteRegressed, caseRegressed); len(r) > 0 {
+		return Regressed, r
+	}
+	if r := e.moved(n.exact.greater, n.effectPP, n.holmBetter, suiteImproved, caseImproved); len(r) > 0 {
+		return Improved, r
+	}
+	if eq := e.gate.MarginEqPP; n.lo90PP >= -eq-slack && n.hi90PP <= eq+slack {
+		return Equivalent, []Reason{{Code: withinMargin, Text: fmt.Sprintf("90 %% interval %+.1f to %+.1f pp, inside ±%.3g pp", n.lo90PP, n.hi90PP, eq)}}
+	}
+	if r := e.underpowered(n); len(r) > 0 {
+		return Underpowered, r
+	}
+	return NoEvidence, []Reason{{Code: intervalSpansMargin, Text: fmt.Sprintf("effect %+.1f pp, 95 %% interval %+.1f to %+.1f pp; an effect of %.0f pp would have been found in 4 of 5 such runs",
+		n.effectPP, n.loPP, n.hiPP, *n.mdePP)}}
+}
+
+// moved gives the reasons to say that the head moved in one direction: p and effectPP are those of that direction.
+func (e evidence) moved(p, effectPP float64, holm []float64, suite, single string) []Reason {
+	var out []Reason
+	level := e.alpha/2 + slack
+	if p <= level && effectPP >= e.gate.MarginPP-slack {
+		out = append(out, Reason{Code: suite, Text: fmt.Sprintf("%.1f pp over %d cases, p = %s, margin %.3g pp", effectPP, len(e.base), pText(p), e.gate.MarginPP)})
+	}
+	for i, q := range holm {
+		if q <= level {
+			out = append(out, Reason{Code: single, Case: e.names[i], Text: fmt.Sprintf("%d/%d to %d/%d, Holm p = %s",
+				e.base[i].passed, e.base[i].n, e.head[i].passed, e.head[i].n, pText(q))})
+		}
+	}
+	return out
+}
+
+// underpowered gives the reasons to say that nothing could have been found, with what would change that.
+func (e evidence) underpowered(n numbers) []Reason {
+	cases := len(e.base)
+	if n.pMin > e.alpha/2+slack {
+		trials, ok := firstWhere(1, mostTrials, func(k int) bool {
+			return -float64(cases)*logChoose(2*k, k) <= math.Log(e.alpha/2)
+		})
+		text := fmt.Sprintf("the least p that these trials allow is %s, above %s", pText(n.pMin), pText(e.alpha/2))
+		if ok {
+			text += fmt.Sprintf("; %d trials a side, or more cases, would do", trials)
+		}
+		return []Reason{{Code: tooFewTrials, Text: text}}
+	}
+	if n.mdePP == nil {
+		return []Reason{{Code: tooFewCases, Text: "one case says nothing about the suite; at least 2 are needed"}}
+	}
+	if limit := e.gate.MDEMaxPP; *n.mdePP > limit+slack {
+		return []Reason{{Code: tooFewCases, Text: fmt.Sprintf("only an effect of %.0f pp or more would have been found in 4 of 5 such runs, the limit is %.3g pp; %s",
+			*n.mdePP, limit, e.remedy(n))}}
+	}
+	return nil
+}
+
+// remedy says what plan would bring the minimal detectable effect below its limit.
+func (e evidence) remedy(n numbers) string {
+	limit := e.gate.MDEMaxPP / 100
+	trials := 0
+	for i := range e.base {
+		trials += e.base[i].n + e.head[i].n
+	}
+	each := float64(trials) / float64(2*len(e.base))
+	var ways []string
+	if k, ok := trialsFor(len(e.base), n.sdFloor, n.sd, each, e.alpha, limit); ok {
+		ways = append(ways, fmt.Sprintf("about %d trials a side", k))
+	}
+	if k, ok := casesFor(n.sd, e.alpha, limit); ok {
+		ways = append(ways, fmt.Sprintf("about %d cases", k))
+	}
+	if len(ways) == 0 {
+		return "no plan of a reasonable size would decide"
+	}
+	return strings.Join(ways, " or ") + " would decide"
+}
+
+// worse tells which of two verdicts a suite takes.
+func worse(a, b Verdict) bool { return slices.Index(worstFirst, a) < slices.Index(worstFirst, b) }
+
+// pText is a p-value for a person.
+func pText(p float64) string {
+	if p < 1e-4 {
+		return "< 0.0001"
+	}
+	return fmt.Sprintf("%.2g", p)
+}
