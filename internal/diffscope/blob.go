@@ -56,6 +56,16 @@ func (b *blob) open() io.Reader {
 	return strings.NewReader(b.text)
 }
 
+// start returns the first n bytes, or all when there are fewer.
+func (b *blob) start(n int) (string, error) {
+	if b.disk == nil {
+		return b.text[:min(n, len(b.text))], nil
+	}
+	start := make([]byte, min(int64(n), b.size()))
+	_, err := b.disk.ReadAt(start, 0)
+	return string(start), err
+}
+
 // load returns the whole content.
 func (b *blob) load() (string, error) {
 	if b.disk == nil {

@@ -111,8 +111,7 @@ func (p patterns) cover(name string) bool {
 type change struct {
 	path     string
 	old, new *entry // nil: the path is not in that tree
-	unknown  string // why nothing is known of the side that is nil
-	binary   bool
+	hidden   bool   // the side that is nil may have the path, in a folder that could not be read
 	edits    []edit // of text under one type
 	row      Row
 }
@@ -120,13 +119,16 @@ type change struct {
 // pair finds the paths that differ.
 func pair(before, after Tree) (changes []change, findings []Finding) {
 	a, b := before.entries, after.entries
+	closedBefore, closedAfter := closedFolders(a), closedFolders(b)
 	for len(a) > 0 || len(b) > 0 {
 		var c change
 		switch {
 		case len(b) == 0 || len(a) > 0 && a[0].path < b[0].path:
 			c = change{path: a[0].path, old: &a[0]}
+			c.hidden = isBelow(c.path, closedAfter)
 		case len(a) == 0 || b[0].path < a[0].path:
 			c = change{path: b[0].path, new: &b[0]}
+			c.hidden = isBelow(c.path, closedBefore)
 		default:
 			c = change{path: a[0].path, old: &a[0], new: &b[0]}
 		}
@@ -136,8 +138,9 @@ func pair(before, after Tree) (changes []change, findings []Finding) {
 		if c.new != nil {
 			b = b[1:]
 		}
-		same, known := c.compare(before, after)
-		if !same {
+		if c.old == nil || c.new == nil {
+			changes = append(changes, c)
+		} else if same, known := c.old.unchanged(c.new); !same {
 			changes = append(changes, c)
 		} else if !known {
 			findings = append(findings, Finding{"unread", printable(c.path), "its content was not read in either tree: " + c.new.why})
@@ -146,23 +149,25 @@ func pair(before, after Tree) (changes []change, findings []Finding) {
 	return changes, findings
 }
 
-// compare tells whether the two sides are the same, and whether that is known. A path that is missing on one side because its
-// folder could not be read there may have changed, so it counts.
-func (c *change) compare(before, after Tree) (same, known bool) {
-	switch {
-	case c.old != nil && c.new != nil:
-		return c.old.unchanged(c.new)
-	case c.old == nil && before.hides(c.path), c.new == nil && after.hides(c.path):
-		c.unknown = unreadable
+// closedFolders lists the folders that could not be read, sorted.
+func closedFolders(entries []entry) []string {
+	var closed []string
+	for i := range entries {
+		if entries[i].mode == filemode.Dir {
+			closed = append(closed, entries[i].path)
+		}
 	}
-	return false, true
+	return closed
 }
 
-// hides tells whether a folder above the path could not be read.
-func (t Tree) hides(name string) bool {
+// isBelow tells whether a path lies below one of the folders, which are sorted.
+func isBelow(name string, folders []string) bool {
+	if len(folders) == 0 {
+		return false
+	}
 	for i := range len(name) {
-		if name[i] == '/' && find(t.entries, name[:i]) != nil {
-			return find(t.entries, name[:i]).mode == filemode.Dir
+		if name[i] == '/' && contains(folders, name[:i]) {
+			return true
 		}
 	}
 	return false
@@ -176,7 +181,7 @@ func (c *change) measure() error {
 		r.PathBase64 = base64.StdEncoding.EncodeToString([]byte(c.path))
 	}
 	switch {
-	case c.unknown != "":
+	case c.hidden:
 		r.Status = modified
 	case c.old == nil:
 		r.Status = added
@@ -191,6 +196,17 @@ func (c *change) measure() error {
 	if r.Uncounted = c.uncounted(); r.Uncounted != "" {
 		return nil
 	}
+	for _, e := range []*entry{c.old, c.new} {
+		binary, err := e.isBinary()
+		if err != nil {
+			return err
+		}
+		r.Binary = r.Binary || binary
+	}
+	if r.Binary {
+		c.fill(Counts{})
+		return nil
+	}
 	old, err := c.old.load()
 	if err != nil {
 		return err
@@ -203,6 +219,11 @@ func (c *change) measure() error {
 	return nil
 }
 
+// fill writes the numbers of lines and hunks to the row.
+func (c *change) fill(n Counts) {
+	c.row.LinesAdded, c.row.LinesRemoved, c.row.Hunks = &n.LinesAdded, &n.LinesRemoved, &n.Hunks
+}
+
 // retyped tells whether a file became a link, or the other way round.
 func (c *change) retyped() bool {
 	return c.old != nil && c.new != nil && c.old.mode != c.new.mode && !(c.old.isFile() && c.new.isFile())
@@ -212,6 +233,9 @@ func (e *entry) isFile() bool { return e.mode == filemode.Regular || e.mode == f
 
 // uncounted says why the lines cannot be counted, or nothing.
 func (c *change) uncounted() string {
+	if c.hidden {
+		return unreadable
+	}
 	for _, e := range []*entry{c.old, c.new} {
 		switch {
 		case e == nil:
@@ -221,7 +245,7 @@ func (c *change) uncounted() string {
 			return tooLarge
 		}
 	}
-	return c.unknown
+	return ""
 }
 
 // load returns the content of an entry; a path that does not exist has none.
@@ -232,36 +256,38 @@ func (e *entry) load() (string, error) {
 	return e.blob.load()
 }
 
-func isBinary(text string) bool {
-	return strings.IndexByte(text[:min(len(text), sniffed)], 0) >= 0
+func (e *entry) isBinary() (bool, error) {
+	if e == nil {
+		return false, nil
+	}
+	start, err := e.blob.start(sniffed)
+	return strings.IndexByte(start, 0) >= 0, err
 }
 
-// count fills the numbers of the row from the two contents.
+// count finds the edits between the two contents, which are text, and fills the row from them.
 func (c *change) count(old, new string) {
-	r := &c.row
-	var lines Counts
 	removed, added := countLines(old), countLines(new)
 	switch {
-	case isBinary(old) || isBinary(new):
-		c.binary, r.Binary = true, true
 	case c.retyped():
-		lines = Counts{LinesAdded: added, LinesRemoved: removed, Hunks: min(removed, 1) + min(added, 1)}
+		c.fill(Counts{LinesAdded: added, LinesRemoved: removed, Hunks: min(removed, 1) + min(added, 1)})
+		return
 	case old == new: // only the mode changed
 	case old == "" || new == "":
 		c.edits = []edit{{0, removed, 0, added}}
 	case removed+added > maxLines:
-		r.Uncounted = tooLarge
+		c.row.Uncounted = tooLarge
 		return
 	default:
 		edits, exact := diffLines(splitLines(old), splitLines(new), exactSteps)
-		c.edits, r.Approximate = edits, !exact
+		c.edits, c.row.Approximate = edits, !exact
 	}
+	var n Counts
 	for _, e := range c.edits {
-		lines.LinesRemoved += e.oldEnd - e.oldStart
-		lines.LinesAdded += e.newEnd - e.newStart
-		lines.Hunks++
+		n.LinesRemoved += e.oldEnd - e.oldStart
+		n.LinesAdded += e.newEnd - e.newStart
+		n.Hunks++
 	}
-	r.LinesAdded, r.LinesRemoved, r.Hunks = &lines.LinesAdded, &lines.LinesRemoved, &lines.Hunks
+	c.fill(n)
 }
 
 // compareGit reports .git folders and files that came, went, or changed below the root. The one at the root is the agent's

@@ -80,6 +80,22 @@ func TestBadGlob(t *testing.T) {
 	}
 }
 
+// TestWorkedExample is the example of docs/diff-scope.md.
+func TestWorkedExample(t *testing.T) {
+	t.Parallel()
+	before := folder{"README.md": "Due dates.\n", "src/due.js": "function due(date) {\n  const day = date.getDay();\n  return day;\n}\n"}
+	after := folder{
+		"README.md":     "Due dates in UTC.\n",
+		"src/due.js":    "function due(date) {\n  const day = date.getUTCDay();\n  return day;\n}\nmodule.exports = due;\n",
+		"src/notes.txt": "checked\ntwice\n",
+	}
+	_, s := compare(t, before.tree(t), after.tree(t), Paths{Files: []string{"src/**"}})
+	want := []Counts{{2, 4, 1, 3}, {1, 1, 1, 1}}
+	if diff := cmp.Diff(want, []Counts{s.Counts, s.Outside.Counts}); diff != "" {
+		t.Errorf("in scope, outside (-want +got):\n%s", diff)
+	}
+}
+
 // TestNumbers are rules of counting that the conformance cases do not hold.
 func TestNumbers(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,8 @@ import (
 	"compress/zlib"
 	"fmt"
 	"io"
+	"iter"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -48,7 +50,7 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 
 func (c *change) write(w *bufio.Writer) error {
 	switch {
-	case c.unknown != "" || c.old != nil && c.old.blob == nil || c.new != nil && c.new.blob == nil:
+	case c.hidden || c.old != nil && c.old.blob == nil || c.new != nil && c.new.blob == nil:
 		_, err := fmt.Fprintf(w, "# not in this patch: %s (%s)\n", quote(c.path), c.row.Uncounted)
 		return err
 	case c.retyped():
@@ -67,7 +69,7 @@ func (c *change) write(w *bufio.Writer) error {
 	if c.old != nil && c.new != nil && c.old.blob.equal(c.new.blob) {
 		return nil
 	}
-	if c.binary || c.row.Uncounted != "" {
+	if c.row.Binary || c.row.Uncounted != "" {
 		return c.writeBinary(w)
 	}
 	return c.writeText(w)
@@ -119,6 +121,13 @@ func (c *change) writeText(w *bufio.Writer) error {
 		newName = quoteForHunks("b/" + c.path)
 	}
 	fmt.Fprintf(w, "--- %s\n+++ %s\n", oldName, newName)
+	if oldText == "" || newText == "" { // one hunk, and perhaps a long one
+		e := c.edits[0]
+		fmt.Fprintf(w, "@@ -%s +%s @@\n", span(0, e.oldEnd), span(0, e.newEnd))
+		writeLines(w, '-', strings.Lines(oldText))
+		writeLines(w, '+', strings.Lines(newText))
+		return nil
+	}
 	old, new := splitLines(oldText), splitLines(newText)
 	for rest := c.edits; len(rest) > 0; {
 		n := 1
@@ -139,12 +148,12 @@ func writeHunk(w *bufio.Writer, old, new []string, edits []edit) {
 	at := first.oldStart - lead
 	fmt.Fprintf(w, "@@ -%s +%s @@\n", span(at, last.oldEnd+trail), span(first.newStart-lead, last.newEnd+trail))
 	for _, e := range edits {
-		writeLines(w, ' ', old[at:e.oldStart])
-		writeLines(w, '-', old[e.oldStart:e.oldEnd])
-		writeLines(w, '+', new[e.newStart:e.newEnd])
+		writeLines(w, ' ', slices.Values(old[at:e.oldStart]))
+		writeLines(w, '-', slices.Values(old[e.oldStart:e.oldEnd]))
+		writeLines(w, '+', slices.Values(new[e.newStart:e.newEnd]))
 		at = e.oldEnd
 	}
-	writeLines(w, ' ', old[at:at+trail])
+	writeLines(w, ' ', slices.Values(old[at:at+trail]))
 }
 
 // span writes the lines [start, end) as hunk headers do: counted from 1, and an empty span is named by the line before it.
@@ -158,8 +167,8 @@ func span(start, end int) string {
 	return fmt.Sprintf("%d,%d", start+1, end-start)
 }
 
-func writeLines(w *bufio.Writer, sign byte, lines []string) {
-	for _, line := range lines {
+func writeLines(w *bufio.Writer, sign byte, lines iter.Seq[string]) {
+	for line := range lines {
 		w.WriteByte(sign)
 		w.WriteString(line)
 		if !strings.HasSuffix(line, "\n") {

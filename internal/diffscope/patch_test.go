@@ -198,6 +198,10 @@ func roundTrip(t *testing.T, before, after folder) {
 		return // which git apply refuses
 	}
 	text := patchText(t, patch)
+	applied, err := Apply(beforeTree, text)
+	if err != nil || applied.ID() != afterID {
+		t.Errorf("Apply gives tree %s, want %s: %v\n%s", applied.ID(), afterID, err, text)
+	}
 	checkApply(t, beforeRoot, text, afterID)
 	checkApply(t, afterRoot, text, beforeID, "-R")
 }

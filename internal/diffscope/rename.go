@@ -84,7 +84,7 @@ func movedLines(from, to []*change) ([]Rename, error) {
 	var candidates []candidate
 	pairs, text := 0, int64(0)
 	for _, f := range from {
-		if !f.old.linesMove(f.binary) {
+		if !f.old.linesMove(f.row.Binary) {
 			continue
 		}
 		old, err := f.old.load()
@@ -96,7 +96,7 @@ func movedLines(from, to []*change) ([]Rename, error) {
 			lines[line]++
 		}
 		for _, t := range to {
-			if !t.new.linesMove(t.binary) {
+			if !t.new.linesMove(t.row.Binary) {
 				continue
 			}
 			pairs++

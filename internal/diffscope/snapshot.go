@@ -45,7 +45,7 @@ type limits struct {
 	paths   int   // bytes of all their paths
 	open    int   // folders that are open at the same time
 	read    int64 // bytes of content
-	text    int64 // a larger file is kept on disk and its lines are not counted
+	whole   int64 // a larger file is read in pieces and kept on disk
 	unread  int64 // a larger file is not read at all
 	memory  int64 // content kept in memory; the rest goes to disk
 }
@@ -56,9 +56,9 @@ func standardLimits() limits {
 		paths:   256 << 20,
 		open:    512,
 		read:    8 << 30,
-		text:    maxText,
+		whole:   8 << 20,
 		unread:  1 << 30,
-		memory:  256 << 20,
+		memory:  64 << 20,
 	}
 }
 
@@ -309,7 +309,7 @@ func (w *walker) regular(dir int, name string, st *unix.Stat_t) error {
 		return errMoved
 	}
 	e := entry{path: w.join(name), mode: mode, size: st.Size}
-	if st.Size > w.lim.text {
+	if st.Size > w.lim.whole {
 		err = w.readLarge(fd, &e)
 	} else {
 		err = w.readSmall(fd, &e)

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// names lists a tree as path, mode and content, with a marker for what was not read.
+// listing gives a tree as path, mode and content, with a marker for what was not read.
 func listing(t testing.TB, tree Tree) map[string]string {
 	t.Helper()
 	got := map[string]string{}
@@ -155,7 +155,7 @@ func TestSnapshotErrors(t *testing.T) {
 func TestContentOnDisk(t *testing.T) {
 	t.Parallel()
 	lim := standardLimits()
-	lim.memory, lim.text, lim.unread = 10, 20, 40
+	lim.memory, lim.whole, lim.unread = 10, 20, 40
 	small, large, huge := strings.Repeat("a\n", 9), strings.Repeat("b\n", 15), strings.Repeat("c\n", 30)
 	root := folder{"1": "x\n", "2": small, "large": large, "huge": huge, "other": small}.write(t)
 	before, err := snapshot(t.Context(), root, Tree{}, lim)
@@ -174,7 +174,9 @@ func TestContentOnDisk(t *testing.T) {
 	if find(before.entries, "other").blob != find(after.entries, "other").blob {
 		t.Error("content that did not change is kept twice")
 	}
-	for name, tree := range map[string]Tree{"shared": after, "apart": take2(t, root, lim)} {
+	apart, err := snapshot(t.Context(), root, Tree{}, lim)
+	must(t, err)
+	for name, tree := range map[string]Tree{"shared": after, "apart": apart} {
 		patch, s := compare(t, before, tree, Paths{})
 		if diff := cmp.Diff(Counts{FilesTouched: 3, LinesAdded: 2, LinesRemoved: 1, Hunks: 2}, s.Counts); diff != "" {
 			t.Errorf("%s: counts (-want +got):\n%s", name, diff)
@@ -189,13 +191,6 @@ func TestContentOnDisk(t *testing.T) {
 			t.Errorf("%s: patch:\n%s", name, text)
 		}
 	}
-}
-
-func take2(t *testing.T, root string, lim limits) Tree {
-	t.Helper()
-	tree, err := snapshot(t.Context(), root, Tree{}, lim)
-	must(t, err)
-	return tree
 }
 
 func TestAgainReadsEveryByte(t *testing.T) {

@@ -38,7 +38,7 @@ func (f folder) Open(name string) (fs.File, error) {
 	if err := regular(name, looked); err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}
-	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // HostOptions describe a place on this host. The folders are absolute and exist; the place does not remove them.
@@ -72,9 +73,10 @@ func NewHost(o HostOptions) (*Host, error) {
 // Files returns the work folder.
 func (h *Host) Files() FS { return folder{h.root} }
 
-// Close cancels the commands that run, waits for their end or for ctx, and ends every process that carries the token of
-// the place. The second call does nothing.
-func (h *Host) Close(ctx context.Context) error {
+// Close cancels the commands that run, waits for their end, and ends every process that carries the token of the place.
+// It does so in a few seconds, even when the context has ended: who cancels a run still wants its processes gone. The
+// second call does nothing.
+func (h *Host) Close(context.Context) error {
 	h.mu.Lock()
 	closed := h.closed
 	h.closed = true
@@ -88,8 +90,8 @@ func (h *Host) Close(ctx context.Context) error {
 	var err error
 	select {
 	case <-gone:
-	case <-ctx.Done():
-		err = fmt.Errorf("close place: commands still run: %w", context.Cause(ctx))
+	case <-time.After(cancelGrace + 2*hardLimit):
+		err = errors.New("close place: a command still runs, because a writer of its output blocks")
 	}
 	if h.used {
 		endOrphans()
@@ -120,12 +122,15 @@ func (h *Host) Run(ctx context.Context, c Command) (Exit, error) {
 	if err != nil {
 		return Exit{}, fmt.Errorf("run: %w", err)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(h.life, func() { cancel(errors.New("the place is closed")) })()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(h.life, cancel)()
 
 	dir, err := h.root.OpenFile(filepath.Clean(c.Dir), os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
-	if err != nil {
+	switch {
+	case ourFault(err):
+		return Exit{}, fmt.Errorf("run %s: %w", c.Argv[0], err)
+	case err != nil:
 		return noFolder(c, err)
 	}
 	defer dir.Close()
@@ -154,6 +159,17 @@ func (h *Host) check(c Command) ([]string, error) {
 		return nil, err
 	}
 	return listEnv(env), nil
+}
+
+// ourFault reports whether an error says that this host has run out of something, and not that something is wrong with
+// the command.
+func ourFault(err error) bool {
+	for _, shortage := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, shortage) {
+			return true
+		}
+	}
+	return false
 }
 
 // noFolder is the end of a command whose folder is not there: an agent may have removed it, so it is data.

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		case "supervise":
 			os.Exit(Supervise(os.Args[2:]))
 		case "play":
-			os.Exit(play(os.Args[2], os.Args[3:]))
+			syscall.Exit(play(os.Args[2], os.Args[3:])) // os.Exit sleeps for a second under the race detector
 		}
 	}
 	if err := Harden(); err != nil {
@@ -547,7 +547,7 @@ func TestA02WhatIsLeftMayFinishItsOutput(t *testing.T) {
 func TestA02OutputHeldFromOutside(t *testing.T) {
 	t.Parallel()
 	h, dir := newHost(t)
-	// The command opens our end for us: a process that is not its own then holds its output.
+	// A process that is not the command's, here ours, opens its output through /proc and holds it.
 	ctx := t.Context()
 	held := make(chan *os.File, 1)
 	go func() {
@@ -576,6 +576,30 @@ func TestA04StderrFloodWithoutReadingStdin(t *testing.T) {
 	exit, stdout, stderr := run(t, h, Command{Argv: self("noisy"), Stdin: readerFunc(func(p []byte) (int, error) { return len(p), nil })})
 	if diff := cmp.Diff(Exit{Out: 5, Err: 300_000}, facts(exit)); diff != "" || stdout != "done\n" || len(stderr) != 300_000 {
 		t.Errorf("exit (-want +got):\n%s\noutput %q, %d bytes on stderr", diff, stdout, len(stderr))
+	}
+}
+
+func TestStdinThatFailsIsOurError(t *testing.T) {
+	t.Parallel()
+	h, _ := newHost(t)
+	broken := errors.New("broken")
+	exit, err := h.Run(t.Context(), Command{Argv: self("cat"), Stdin: readerFunc(func([]byte) (int, error) { return 0, broken })})
+	if !errors.Is(err, broken) {
+		t.Errorf("%+v, %v", exit, err)
+	}
+}
+
+func TestProgramThatIsStillBeingWritten(t *testing.T) {
+	t.Parallel()
+	h, dir := newHost(t)
+	program, err := os.OpenFile(filepath.Join(dir, "p"), os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(program, "#!/bin/sh\nexit 7\n")
+	defer time.AfterFunc(200*time.Millisecond, func() { program.Close() }).Stop()
+	if exit, _, stderr := run(t, h, Command{Argv: []string{"./p"}}); exit.Code != 7 {
+		t.Errorf("%+v %s", exit, stderr)
 	}
 }
 
@@ -720,9 +744,11 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 		exit, err = h.Run(context.Background(), Command{Argv: self("family", dir, "stubborn", dir+"/main")})
 	})
 	waitFor(dir + "/main")
+	interrupted, cancel := context.WithCancel(context.Background())
+	cancel()
 	within(t, 5*time.Second, func() {
 		for range 2 {
-			if err := h.Close(context.Background()); err != nil {
+			if err := h.Close(interrupted); err != nil {
 				t.Error(err)
 			}
 		}
@@ -825,6 +851,45 @@ func TestEndMarkedFindsByToken(t *testing.T) {
 		cmd.Process.Kill()
 		cmd.Wait()
 	}
+}
+
+func TestParseStat(t *testing.T) {
+	t.Parallel()
+	const rest = " 4211 4212 4212 0 -1 4194304 90 0 0 0 0 0 0 0 20 0 1 0 8021 2400 200"
+	for _, c := range []struct {
+		stat string
+		want process
+	}{
+		{"4212 (sh) S" + rest, process{pid: 4212, parent: 4211, session: 4212, started: "8021"}},
+		{"4212 (a) Z 1 1 (b) \xff\n) Z" + rest, process{pid: 4212, parent: 4211, session: 4212, zombie: true, started: "8021"}},
+	} {
+		got, err := parseStat(4212, []byte(c.stat))
+		if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(process{})); diff != "" || err != nil {
+			t.Errorf("parseStat(%q) = %v (-want +got):\n%s", c.stat, err, diff)
+		}
+	}
+	for _, stat := range []string{"", "4212", "4212 (sh) S 1 2 3", "4212 (sh) S x" + rest, "(sh) S"} {
+		if p, err := parseStat(4212, []byte(stat)); err == nil {
+			t.Errorf("parseStat(%q) = %+v", stat, p)
+		}
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add("sh", byte('S'), 1, 2)
+	f.Add(") Z 1 1 (", byte('Z'), 4211, 4212)
+	f.Add("", byte('R'), 0, 0)
+	f.Fuzz(func(t *testing.T, name string, state byte, parent, session int) {
+		if !strings.ContainsRune("RSDZTtXxKWPI", rune(state)) {
+			t.Skip("no such state")
+		}
+		stat := fmt.Appendf(nil, "7 (%s) %c %d 7 %d 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0 0", name, state, parent, session)
+		got, err := parseStat(7, stat)
+		want := process{pid: 7, parent: parent, session: session, zombie: state == 'Z', started: "99"}
+		if err != nil || got != want {
+			t.Fatalf("%q: %+v, %v", stat, got, err)
+		}
+	})
 }
 
 func TestKindsAreDocumented(t *testing.T) {

@@ -16,6 +16,8 @@ const (
 // tail is held in memory until Close writes it, behind a line that says how many bytes were seen and dropped between
 // them. Up to 8 MiB nothing is dropped. A Log may be written from several goroutines.
 type Log struct {
+	head, most int // bytes kept at the beginning and at the end
+
 	mu   sync.Mutex
 	w    io.Writer
 	seen int64
@@ -28,7 +30,7 @@ type Log struct {
 var _ io.WriteCloser = (*Log)(nil)
 
 // NewLog returns a Log that writes to w. Closing the Log does not close w.
-func NewLog(w io.Writer) *Log { return &Log{w: w} }
+func NewLog(w io.Writer) *Log { return &Log{w: w, head: logHead, most: logTail} }
 
 // Write takes all of p. Its error is the first one of the destination; the bytes are counted all the same.
 func (l *Log) Write(p []byte) (int, error) {
@@ -38,7 +40,7 @@ func (l *Log) Write(p []byte) (int, error) {
 		return 0, fs.ErrClosed
 	}
 	n := len(p)
-	if room := logHead - l.seen; room > 0 {
+	if room := int64(l.head) - l.seen; room > 0 {
 		head := p[:min(int64(n), room)]
 		l.pass(head)
 		p = p[len(head):]
@@ -50,20 +52,20 @@ func (l *Log) Write(p []byte) (int, error) {
 
 // keep puts p at the end of the tail.
 func (l *Log) keep(p []byte) {
-	if len(p) > logTail {
-		p = p[len(p)-logTail:]
+	if len(p) > l.most {
+		p = p[len(p)-l.most:]
 	}
 	if l.tail == nil && len(p) > 0 {
-		l.tail = make([]byte, 0, logTail) // most logs never need it
+		l.tail = make([]byte, 0, l.most) // most logs never need it
 	}
-	if room := logTail - len(l.tail); room > 0 {
+	if room := l.most - len(l.tail); room > 0 {
 		n := min(len(p), room)
 		l.tail = append(l.tail, p[:n]...)
 		p = p[n:]
 	}
 	for len(p) > 0 {
 		n := copy(l.tail[l.next:], p)
-		l.next = (l.next + n) % logTail
+		l.next = (l.next + n) % l.most
 		p = p[n:]
 	}
 }
@@ -76,7 +78,7 @@ func (l *Log) Close() error {
 		return l.err
 	}
 	l.done = true
-	if dropped := l.seen - logHead - int64(len(l.tail)); dropped > 0 {
+	if dropped := l.seen - int64(l.head) - int64(len(l.tail)); dropped > 0 {
 		l.pass(fmt.Appendf(nil, "\n[assay: %d bytes seen, %d dropped here]\n", l.seen, dropped))
 	}
 	l.pass(l.tail[l.next:])

@@ -53,15 +53,22 @@ func look(pid int) (process, error) {
 	if err != nil {
 		return process{}, err
 	}
-	// The name stands in parentheses and may hold anything, parentheses too.
+	return parseStat(pid, stat)
+}
+
+// parseStat reads a line such as "42 (sh) S 1 42 42 …". The name is the process's own choice and may hold anything,
+// parentheses too, but it ends at the last one.
+func parseStat(pid int, stat []byte) (process, error) {
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 20 {
 		return process{}, fmt.Errorf("/proc/%d/stat: %q", pid, stat)
 	}
-	p := process{pid: pid, zombie: fields[0] == "Z", started: fields[19]}
-	p.parent, _ = strconv.Atoi(fields[1])
-	p.session, _ = strconv.Atoi(fields[3])
-	return p, nil
+	parent, err1 := strconv.Atoi(fields[1])
+	session, err2 := strconv.Atoi(fields[3])
+	if err := errors.Join(err1, err2); err != nil {
+		return process{}, fmt.Errorf("/proc/%d/stat: %w", pid, err)
+	}
+	return process{pid: pid, parent: parent, session: session, zombie: fields[0] == "Z", started: fields[19]}, nil
 }
 
 // kill ends this process and no other that got its pid.
@@ -146,7 +153,7 @@ func endOrphans() {
 // endMarked ends all processes that hold NAME=value in their environment. It is a net below the supervisors, for those
 // that were killed: a process can easily drop the variable.
 func endMarked(variable string) {
-	for end := time.Now().Add(sweepLimit); time.Now().Before(end); {
+	for end := time.Now().Add(sweepLimit); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		marked := withVariable(variable)
 		if len(marked) == 0 {
 			return

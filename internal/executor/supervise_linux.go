@@ -137,7 +137,7 @@ func (s *supervisor) start(c start) (started bool, err error) {
 	switch {
 	case err == nil:
 		return true, nil
-	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+	case ourFault(err):
 		return false, fmt.Errorf("start: %w", err)
 	case err == errNoProgram, errors.Is(err, fs.ErrNotExist):
 		s.report.Code = 127

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,7 +54,7 @@ type supervision struct {
 	out     *stream
 	err     *stream
 	drained chan struct{} // closed when both streams have ended
-	fed     chan struct{} // closed when stdin has ended
+	fed     chan error    // one value when stdin has ended: what is wrong with its reader
 	reports chan report   // closed without a value when the supervisor ended without one
 }
 
@@ -67,7 +68,7 @@ func supervise(ctx context.Context, argv []string, c Command, env []string, dir 
 	// If the order does not arrive, the supervisor ends without a report.
 	s.tell(order{Start: &start{Argv: bytesOf(c.Argv), Env: bytesOf(env)}})
 	exit, rep, err := s.watch(ctx, c)
-	s.end()
+	unfed := s.end()
 
 	exit.Out, exit.Err = s.out.seen, s.err.seen
 	exit.Truncated = s.out.short || s.err.short
@@ -79,7 +80,13 @@ func supervise(ctx context.Context, argv []string, c Command, env []string, dir 
 	exit.TimedOut = exit.TimedOut && rep.Stopped
 	exit.Cancelled = exit.Cancelled && rep.Stopped
 	exit.Survivors, exit.Swept = rep.Survivors, rep.Swept
-	return exit, errors.Join(s.out.failed, s.err.failed)
+	if err := cmp.Or(s.out.failed, s.err.failed); err != nil {
+		return exit, fmt.Errorf("pass its output on: %w", err)
+	}
+	if unfed != nil {
+		return exit, fmt.Errorf("read its stdin: %w", unfed)
+	}
+	return exit, nil
 }
 
 func bytesOf(list []string) [][]byte {
@@ -136,7 +143,7 @@ func spawn(argv []string, c Command, dir *os.File) (_ *supervision, err error) {
 		err:     &stream{r: ours[2], w: c.Stderr, turn: &turn, limit: limit},
 		link:    near,
 		drained: make(chan struct{}),
-		fed:     make(chan struct{}),
+		fed:     make(chan error, 1),
 		reports: make(chan report, 1),
 	}
 	go s.feed(c.Stdin)
@@ -175,11 +182,15 @@ func socketPair() (ours, theirs *os.File, err error) {
 
 // feed copies stdin. A command that does not read it, or no longer, is nobody's fault.
 func (s *supervision) feed(r io.Reader) {
-	defer close(s.fed)
-	defer s.stdin.Close()
+	var err error
 	if r != nil {
-		io.Copy(s.stdin, r)
+		_, err = io.Copy(s.stdin, r)
 	}
+	s.stdin.Close()
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed) {
+		err = nil
+	}
+	s.fed <- err
 }
 
 // drain reads both streams to their end.
@@ -266,8 +277,8 @@ func (s *supervision) lost() error {
 }
 
 // end collects the supervisor and waits until the streams have ended. When something outside the command's tree holds
-// them, what is in the pipes is read and the rest is not waited for.
-func (s *supervision) end() {
+// them, what is in the pipes is read and the rest is not waited for. The error is of the reader of stdin.
+func (s *supervision) end() error {
 	s.process.Process.Kill() // it has nothing left to do, and might have been stopped by the command
 	s.process.Wait()
 	s.out.r.SetReadDeadline(time.Now().Add(linger))
@@ -275,8 +286,10 @@ func (s *supervision) end() {
 	<-s.drained
 	closeAll([]*os.File{s.stdin, s.out.r, s.err.r, s.link})
 	select {
-	case <-s.fed:
+	case err := <-s.fed:
+		return err
 	case <-time.After(linger): // blocked in a Read that is not ours to end
+		return nil
 	}
 }
 

@@ -187,5 +187,5 @@ func rowText(row diffscope.Row) string {
 	case row.LinesAdded == nil || row.LinesRemoved == nil || row.Hunks == nil:
 		return text + ", not counted"
 	}
-	return fmt.Sprintf("%s +%d -%d in %d hunks", text, *row.LinesAdded, *row.LinesRemoved, *row.Hunks)
+	return fmt.Sprintf("%s +%d -%d, hunks %d", text, *row.LinesAdded, *row.LinesRemoved, *row.Hunks)
 }

@@ -202,16 +202,13 @@ func (f *files) search(ctx context.Context, tree fs.FS, v *verdict) error {
 	if err != nil {
 		return fmt.Errorf("search the tree: %w", err)
 	}
-	searched := fmt.Sprintf("in none of %d text files", texts)
-	if binaries > 0 {
-		searched += fmt.Sprintf(" (%d binary files are not searched)", binaries)
-	}
+	nowhere := fmt.Sprintf("nowhere (text files searched: %d, binary files left out: %d)", texts, binaries)
 	for i, re := range all {
 		wanted := i < len(f.present)
 		if where[i] != "" {
 			v.add(wanted, "/%s/ is in %s", re, where[i])
 		} else {
-			v.add(!wanted && len(unread) == 0, "/%s/ is %s", re, searched)
+			v.add(!wanted && len(unread) == 0, "/%s/ is %s", re, nowhere)
 		}
 	}
 	if len(unread) > 0 {

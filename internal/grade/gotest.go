@@ -13,6 +13,7 @@ import (
 type goTest struct {
 	found *tally
 	open  map[goTestKey]goTestRun // started and not ended
+	size  int                     // bytes of the names in open
 	seen  bool
 }
 
@@ -23,8 +24,8 @@ type goTestRun struct{ hasSub, subFailed bool }
 
 var _ lineReader = (*goTest)(nil)
 
-// maxOpenTests bounds how many tests may be running at one time.
-const maxOpenTests = 100_000
+// maxOpen bounds the names of the tests that run at one time, in bytes.
+const maxOpen = 16 << 20
 
 func newGoTest(mustPass []string) *goTest {
 	return &goTest{found: newTally(mustPass), open: map[goTestKey]goTestRun{}}
@@ -49,31 +50,23 @@ func (g *goTest) line(text []byte, cut bool) {
 	case "fail":
 		g.finish(key, testFailed)
 	case "bench": // a benchmark ended, which is no test
-		delete(g.open, key)
+		g.drop(key)
 	}
 }
 
 func (g *goTest) start(key goTestKey) {
 	g.seen = true
-	if len(g.open) >= maxOpenTests {
-		g.found.distrust("more than %d tests run at one time", maxOpenTests)
-		return
+	g.put(key, goTestRun{})
+	if key.Test != "" {
+		parent := g.parent(key)
+		g.put(parent, goTestRun{hasSub: true, subFailed: g.open[parent].subFailed})
 	}
-	g.open[key] = goTestRun{}
-	if key.Test == "" {
-		return
-	}
-	parent, ok := g.parent(key)
-	if !ok { // go before 1.20 does not tell that a package starts
-		parent = goTestKey{Package: key.Package}
-	}
-	g.open[parent] = goTestRun{hasSub: true, subFailed: g.open[parent].subFailed}
 }
 
 func (g *goTest) finish(key goTestKey, o outcome) {
 	g.seen = true
 	run := g.open[key]
-	delete(g.open, key)
+	g.drop(key)
 	name := key.Package
 	if key.Test != "" {
 		name += "." + key.Test
@@ -84,20 +77,39 @@ func (g *goTest) finish(key goTestKey, o outcome) {
 	} else {
 		g.found.count(o, name)
 	}
-	if parent, ok := g.parent(key); ok && o == testFailed {
-		g.open[parent] = goTestRun{hasSub: true, subFailed: true}
+	if key.Test != "" && o == testFailed {
+		g.put(g.parent(key), goTestRun{hasSub: true, subFailed: true})
 	}
 }
 
-// parent finds the running test or package that a test belongs to. Names of sub-tests may hold slashes themselves.
-func (g *goTest) parent(key goTestKey) (goTestKey, bool) {
-	for key.Test != "" {
+func (g *goTest) put(key goTestKey, run goTestRun) {
+	if _, ok := g.open[key]; !ok {
+		g.size += len(key.Package) + len(key.Test)
+	}
+	if g.size > maxOpen {
+		g.found.distrust("too many tests run at one time: their names have more than %d MiB", maxOpen>>20)
+		return
+	}
+	g.open[key] = run
+}
+
+func (g *goTest) drop(key goTestKey) {
+	if _, ok := g.open[key]; ok {
+		g.size -= len(key.Package) + len(key.Test)
+		delete(g.open, key)
+	}
+}
+
+// parent finds the running test that a test belongs to, or its package, which go before 1.20 does not tell to have
+// started. Names of sub-tests may hold slashes themselves, so the nearest one that runs is taken.
+func (g *goTest) parent(key goTestKey) goTestKey {
+	for range maxDepth {
 		key.Test = key.Test[:max(0, strings.LastIndexByte(key.Test, '/'))]
 		if _, ok := g.open[key]; ok {
-			return key, true
+			return key
 		}
 	}
-	return key, false
+	return goTestKey{Package: key.Package}
 }
 
 func (g *goTest) end() (*tally, bool) {

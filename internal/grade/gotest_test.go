@@ -65,12 +65,16 @@ func TestGoTestNames(t *testing.T) {
 func TestGoTestBoundsRunningTests(t *testing.T) {
 	t.Parallel()
 	g := newGoTest(nil)
-	for i := range maxOpenTests + 10 {
-		g.start(goTestKey{"p", fmt.Sprint(i)})
+	long := strings.Repeat("/", 60_000)
+	for i := range 300 {
+		g.line([]byte(goEvents(fmt.Sprintf("run p %d%s", i, long))), false)
 	}
-	found, _ := g.end()
-	if len(g.open) > maxOpenTests+1 || !strings.HasPrefix(found.trouble, "more than 100000 tests run at one time") {
-		t.Errorf("%d open, trouble %q", len(g.open), found.trouble)
+	held := 0
+	for key := range g.open {
+		held += len(key.Test)
+	}
+	if found, _ := g.end(); held > maxOpen || found.trouble != "too many tests run at one time: their names have more than 16 MiB" {
+		t.Errorf("%d bytes held, trouble %q", held, found.trouble)
 	}
 }
 

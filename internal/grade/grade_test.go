@@ -16,12 +16,14 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/assay-ci/assay/internal/diffscope"
 	"github.com/assay-ci/assay/internal/executor"
 	"github.com/assay-ci/assay/internal/result"
 	"github.com/assay-ci/assay/internal/trace"
@@ -31,7 +33,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestMain lets the test binary be the supervisor of the host executor.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 1 && os.Getenv("ASSAY_CELL") == "" && os.Getenv("GRADE_TEST_SUPERVISOR") != "" {
+	if os.Getenv("GRADE_TEST_SUPERVISOR") != "" {
 		os.Exit(executor.Supervise(nil))
 	}
 	os.Exit(m.Run())
@@ -406,3 +408,47 @@ func TestOnlyPlaceKindsAskForAPlace(t *testing.T) {
 type emptyTree struct{}
 
 func (emptyTree) Open(string) (fs.File, error) { return nil, errors.New("disk on fire") }
+
+// TestSayings shows how each kind speaks: what was asserted, and what was found.
+func TestSayings(t *testing.T) {
+	t.Parallel()
+	tree := fstest.MapFS{"src/due.js": {Data: []byte("utc()\n")}, "notes.md": {Data: []byte("TODO\n")}}
+	session := events(called("1", "Bash", trace.ToolExecute), trace.Event{Kind: trace.KindStop})
+	change := scopeOf([]diffscope.Row{row("src/due.js", 4, 2), row("notes.md", 1, 0)}, []diffscope.Row{row("ci.yml", 1, 1)})
+	passing := Evidence{Place: at(exits(executor.Exit{}, tapPasses)), Tree: tree, CaseDir: tree, Trace: session, Turns: ptr(2), Scope: change}
+	failing := passing
+	failing.Place = at(exits(executor.Exit{Code: 1}, "TAP version 13\nnot ok 1 - adds\nok 2 - late # SKIP\n1..2\n"))
+	var b strings.Builder
+	for _, params := range []any{
+		commandParams{Run: "node --test"},
+		commandParams{Argv: []string{"go", "vet", "./..."}, ExpectExit: 1, ExpectStdout: "^TAP"},
+		testsParams{Run: "node --test --test-reporter=tap"},
+		testsParams{Argv: []string{"./run-tests"}, Format: "tap", MinPassed: 2, MustPass: []string{"adds", "late"}},
+		filesParams{Present: []string{`utc\(`, "tz"}, Absent: []string{"TODO"}, In: []string{"src/**", "*.md"}, Exist: []string{"src"},
+			Missing: []string{"notes.md"}, Equal: map[string]string{"notes.md": "src/due.js"}},
+		traceParams{RequireTools: []string{"Bash"}, ForbidTools: []string{"fetch"}, Order: []string{"read", "execute"}, MaxToolCalls: ptr(1),
+			MaxTurns: ptr(1)},
+		traceParams{MaxTokens: ptr[int64](1000), MaxCostUSD: ptr(0.5)},
+		scopeParams{MaxFilesTouched: ptr(1), MaxLinesChanged: ptr(8)},
+		scopeParams{MaxHunks: ptr(1), MaxOutsideFiles: ptr(0), Allow: []string{"src/**"}, Deny: []string{"*.yml"}},
+	} {
+		g := build(t, params)
+		var said []string
+		for _, e := range []Evidence{passing, failing} {
+			e.Log = io.Discard
+			s, err := g.Grade(t.Context(), e)
+			outcome := "errored: " + fmt.Sprint(err)
+			if err == nil {
+				outcome = fmt.Sprintf("passed %v: %s", *s.Passed, s.Evidence)
+			}
+			if len(said) == 0 {
+				said = append(said, s.Text)
+			}
+			if outcome != said[len(said)-1] {
+				said = append(said, outcome)
+			}
+		}
+		b.WriteString(strings.Join(said, "\n") + "\n\n")
+	}
+	golden(t, "sayings.golden", b.String())
+}

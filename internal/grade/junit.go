@@ -18,6 +18,7 @@ import (
 
 const (
 	maxReport  = 16 << 20 // bytes of one JUnit file
+	maxTotal   = 64 << 20 // bytes of all
 	maxReports = 1000     // files
 )
 
@@ -56,13 +57,15 @@ func (r *reports) list() ([]executor.Entry, error) {
 		return nil, nil
 	}
 	var matches []executor.Entry
+	var total int64
 	for _, entry := range entries {
 		if !entry.Mode.IsDir() && doublestar.MatchUnvalidated(r.glob, entry.Path) {
 			matches = append(matches, entry)
+			total += entry.Size
 		}
 	}
-	if len(matches) > maxReports {
-		return nil, fmt.Errorf("more than %d files match", maxReports)
+	if len(matches) > maxReports || total > maxTotal {
+		return nil, fmt.Errorf("%d files with %d bytes match, more than %d files or %d MiB", len(matches), total, maxReports, maxTotal>>20)
 	}
 	return matches, err
 }
@@ -90,14 +93,14 @@ func (r *reports) open(path string) (content []byte, modified time.Time, err err
 func (r *reports) read(found *tally) {
 	entries, err := r.list()
 	if err = errors.Join(r.err, err); err != nil {
-		found.distrust("the reports %s cannot be listed: %v", r.glob, err)
+		found.distrust("the reports %s cannot be listed: %s", r.glob, show(err.Error()))
 		return
 	}
 	fresh, stale := 0, ""
 	for _, entry := range entries {
 		content, modified, err := r.open(entry.Path)
 		if err != nil {
-			found.distrust("the report %s cannot be read: %v", show(entry.Path), err)
+			found.distrust("the report %s cannot be read: %s", show(entry.Path), show(err.Error()))
 			return
 		}
 		if old, ok := r.before[entry.Path]; ok && old.modified.Equal(modified) && old.sum == sha256.Sum256(content) {
@@ -106,7 +109,7 @@ func (r *reports) read(found *tally) {
 		}
 		fresh++
 		if err := readJUnit(bytes.NewReader(content), found); err != nil {
-			found.distrust("the report %s is not JUnit: %v", show(entry.Path), err)
+			found.distrust("the report %s is not JUnit: %s", show(entry.Path), show(err.Error()))
 		}
 	}
 	switch {

@@ -1,7 +1,6 @@
 package grade
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -32,12 +31,7 @@ var _ lineReader = (*tap)(nil)
 // maxDepth bounds how deep reports may nest.
 const maxDepth = 64
 
-var (
-	tapPlan      = regexp.MustCompile(`^1\.\.([0-9]+)(?:\s*#.*)?\s*$`)
-	tapPoint     = regexp.MustCompile(`^(not )?ok(?:\s+[0-9]+)?(?:\s+(.*))?$`)
-	tapDirective = regexp.MustCompile(`(?i)^#\s*(skip|todo)`)
-	tapUnescape  = strings.NewReplacer(`\\`, `\`, `\#`, `#`)
-)
+var tapUnescape = strings.NewReplacer(`\\`, `\`, `\#`, `#`)
 
 func newTAP(mustPass []string) *tap {
 	return &tap{found: newTally(mustPass), levels: []tapLevel{{plan: -1}}, last: -1, yaml: -1}
@@ -68,12 +62,12 @@ func (t *tap) line(text []byte, cut bool) {
 		t.seen = true
 		t.found.distrust("bailed out: %s", show(strings.TrimSpace(strings.TrimPrefix(body, "Bail out!"))))
 	case strings.HasPrefix(body, "1.."):
-		if m := tapPlan.FindStringSubmatch(body); m != nil {
-			t.plan(depth, m[1])
+		if digits, found := tapPlan(body); found {
+			t.plan(depth, digits)
 		}
 	case strings.HasPrefix(body, "ok"), strings.HasPrefix(body, "not ok"):
-		if m := tapPoint.FindStringSubmatch(body); m != nil {
-			t.point(depth, m[1] == "", m[2], cut)
+		if ok, description, found := tapPoint(body); found {
+			t.point(depth, ok, description, cut)
 			t.last = indent
 		}
 	}
@@ -140,7 +134,7 @@ func (t *tap) closeBelow(depth int) tapLevel {
 	for i := len(t.levels) - 1; i > depth; i-- {
 		sub = t.levels[i]
 		if sub.plan >= 0 && sub.plan != sub.points {
-			t.found.distrust("a plan says %d sub-tests, %d were reported", sub.plan, sub.points)
+			t.found.distrust("the plan of sub-tests is 1..%d, and %d were reported", sub.plan, sub.points)
 		}
 		if sub.points > 0 && i > depth+1 {
 			t.found.distrust("sub-tests were reported without their test")
@@ -159,26 +153,57 @@ func (t *tap) end() (*tally, bool) {
 	case top.plan < 0:
 		t.found.distrust("no plan was printed, so the tests may have stopped half way")
 	case top.plan != top.points:
-		t.found.distrust("the plan says %d tests, %d were reported", top.plan, top.points)
+		t.found.distrust("the plan is 1..%d, and %d were reported", top.plan, top.points)
 	}
 	return t.found, t.seen
 }
 
+// tapPlan finds the number of a plan, such as "1..4" or "1..0 # skip no database".
+func tapPlan(body string) (digits string, found bool) {
+	rest := strings.TrimPrefix(body, "1..")
+	after := strings.TrimLeft(rest, "0123456789")
+	digits = strings.TrimSuffix(rest, after)
+	after = strings.TrimSpace(after)
+	return digits, digits != "" && (after == "" || after[0] == '#')
+}
+
+// tapPoint splits a test point, such as "not ok 2 - adds # TODO", and leaves its number out: points come in order.
+func tapPoint(body string) (ok bool, description string, found bool) {
+	rest, not := strings.CutPrefix(body, "not ")
+	rest, found = strings.CutPrefix(rest, "ok")
+	if !found || rest != "" && rest[0] != ' ' && rest[0] != '\t' {
+		return false, "", false
+	}
+	rest = strings.TrimSpace(rest)
+	if after := strings.TrimLeft(rest, "0123456789"); after == "" || after[0] == ' ' || after[0] == '\t' {
+		rest = strings.TrimSpace(after)
+	}
+	return !not, rest, true
+}
+
 // tapDescription splits what follows a test point into the name of the test and its directive: skip, todo or nothing.
 func tapDescription(text string) (name, directive string) {
-	for i := 0; i < len(text); i++ {
-		if text[i] == '\\' {
+	for i := 0; i < len(text) && directive == ""; i++ {
+		switch text[i] {
+		case '\\':
 			i++ // what follows is escaped
-			continue
-		}
-		if text[i] != '#' {
-			continue
-		}
-		if m := tapDirective.FindStringSubmatch(text[i:]); m != nil {
-			text, directive = text[:i], strings.ToLower(m[1])
+		case '#':
+			if directive = tapDirective(text[i+1:]); directive != "" {
+				text = text[:i]
+			}
 		}
 	}
 	text = strings.TrimSpace(text)
 	text = strings.TrimSpace(strings.TrimPrefix(text, "- "))
 	return tapUnescape.Replace(text), directive
+}
+
+// tapDirective tells which directive a text begins with, in any case of letters.
+func tapDirective(text string) string {
+	text = strings.TrimLeft(text, " \t")
+	word := strings.ToLower(text[:min(len(text), len("skip"))])
+	if word == "skip" || word == "todo" {
+		return word
+	}
+	return ""
 }

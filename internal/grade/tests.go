@@ -227,7 +227,7 @@ type stdoutReport struct {
 var _ io.Writer = (*stdoutReport)(nil)
 
 // maxLine bounds a line of a report in bytes. Results are short; only what tests print is long.
-const maxLine = 1 << 20
+const maxLine = 64 << 10
 
 func newStdoutReport(format string, mustPass []string) *stdoutReport {
 	r := &stdoutReport{}

@@ -146,11 +146,11 @@ func (t transcript) judgeTools(calls []call, cut bool, v *verdict) {
 	}
 	for _, tool := range t.RequireTools {
 		n := count(tool, false)
-		v.add(n > 0, "%s was used %d times", tool, n)
+		v.add(n > 0, "uses of %s: %d", tool, n)
 	}
 	for _, tool := range t.ForbidTools {
 		n := count(tool, true)
-		v.add(n == 0 && !cut, "%s was called %d times", tool, n)
+		v.add(n == 0 && !cut, "calls of %s: %d", tool, n)
 	}
 	if len(t.Order) > 0 {
 		done := 0

@@ -50,11 +50,6 @@ func buildCommand(s Settings) (Harness, error) {
 	if p.Stdin != "prompt" && !h.uses("{prompt_file}") {
 		faults = append(faults, s.Fault("argv", "the prompt never reaches the agent", "put {prompt_file} into argv or set stdin: prompt"))
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
-		if executor.ForbiddenEnv(name) {
-			faults = append(faults, s.Fault("env."+name, name+" never enters a place", "choose another name"))
-		}
-	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}

@@ -288,6 +288,11 @@ func TestCommandEndsWithItsContext(t *testing.T) {
 	if o.Stop != trace.StopCancelled || o.Detail != "called off" || !o.Answered {
 		t.Errorf("outcome %+v", o)
 	}
+	// Called off before it began.
+	o, _ = p.driveUntil(t, ctx, shell(t, "echo hi", "{trace_file}", "{prompt_file}"))
+	if o.Stop != trace.StopCancelled || o.Answered {
+		t.Errorf("outcome %+v", o)
+	}
 }
 
 func TestCommandTellsOurOwnFailuresApart(t *testing.T) {

@@ -1,10 +1,12 @@
 package plan
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -142,31 +144,43 @@ func hash(parts ...string) string {
 	return string(sum[:])
 }
 
-// Shard returns the cells of shard i of n, counted from 1. All cells of a case stay in one shard, so its pairs share
-// clock and machine; the largest cases are dealt first, each to the shard that holds the fewest cells.
-func Shard(cells []Cell, i, n int) []Cell {
+// Part returns the cells of one shard, written i/n with i counted from 1; an empty shard is the whole. All cells of a case
+// stay in one shard, so its pairs share clock and machine; the largest cases are dealt first, each to the shard that
+// holds the fewest cells.
+func Part(cells []Cell, shard string) ([]Cell, error) {
+	if shard == "" {
+		return cells, nil
+	}
+	is, ns, ok := strings.Cut(shard, "/")
+	i, err1 := strconv.Atoi(is)
+	n, err2 := strconv.Atoi(ns)
+	if !ok || err1 != nil || err2 != nil || i < 1 || i > n || n > maxShards {
+		return nil, fmt.Errorf("%q is no shard; it is i/n with 1 ≤ i ≤ n ≤ %d, such as 2/4", shard, maxShards)
+	}
+	home := deal(cells, n)
+	return slices.DeleteFunc(slices.Clone(cells), func(c Cell) bool { return home[c.Case] != i-1 }), nil
+}
+
+// maxShards is how many jobs one matrix of GitHub holds.
+const maxShards = 256
+
+// deal gives each case one of n shards, counted from 0.
+func deal(cells []Cell, n int) map[string]int {
 	sizes := map[string]int{}
 	for _, c := range cells {
 		sizes[c.Case]++
 	}
-	cases := make([]string, 0, len(sizes))
-	for id := range sizes {
-		cases = append(cases, id)
-	}
-	slices.SortFunc(cases, func(a, b string) int {
-		if sizes[a] != sizes[b] {
-			return sizes[b] - sizes[a]
-		}
-		return strings.Compare(a, b)
+	cases := slices.SortedFunc(maps.Keys(sizes), func(a, b string) int {
+		return cmp.Or(sizes[b]-sizes[a], strings.Compare(a, b))
 	})
 	load := make([]int, n)
-	shard := map[string]int{}
+	home := map[string]int{}
 	for _, id := range cases {
 		least := slices.Index(load, slices.Min(load))
-		shard[id] = least
+		home[id] = least
 		load[least] += sizes[id]
 	}
-	return slices.DeleteFunc(slices.Clone(cells), func(c Cell) bool { return shard[c.Case] != i-1 })
+	return home
 }
 
 // check finds patterns that select nothing: a typo must not shrink a benchmark.

@@ -1,5 +1,5 @@
 // Package plan turns a suite into the list of cells to run: [Expand] gives every case × harness × model × condition ×
-// trial with its key, in an order that is random but fixed by a seed, and Shard cuts the list for several machines.
+// trial with its key, in an order that is random but fixed by a seed, and [Part] cuts the list for several machines.
 //
 // It is pure: equal input gives equal bytes, whatever the machine, the path or the time.
 package plan

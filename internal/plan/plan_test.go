@@ -183,7 +183,10 @@ func TestShardLaws(t *testing.T) {
 		home := map[string]int{}
 		total := 0
 		for i := 1; i <= n; i++ {
-			part := Shard(p.Cells, i, n)
+			part, err := Part(p.Cells, fmt.Sprintf("%d/%d", i, n))
+			if err != nil {
+				t.Fatal(err)
+			}
 			total += len(part)
 			for _, c := range part {
 				if was, ok := home[c.Case]; ok && was != i {
@@ -196,6 +199,14 @@ func TestShardLaws(t *testing.T) {
 			t.Fatalf("%d cells in shards, %d in the plan", total, len(p.Cells))
 		}
 	})
+}
+
+func TestPartRefuses(t *testing.T) {
+	for _, shard := range []string{"0/2", "3/2", "1", "a/b", "1/257", "/", "-1/2"} {
+		if _, err := Part(nil, shard); err == nil {
+			t.Errorf("%q is taken", shard)
+		}
+	}
 }
 
 func BenchmarkExpand(b *testing.B) {

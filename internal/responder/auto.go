@@ -27,9 +27,9 @@ func (a auto) Answer(_ context.Context, ask trace.Ask) (Reply, error) {
 		return deny(ask, "auto-deny", "denied by policy"), nil
 	}
 	if !isQuestion(ask) {
-		return allow(ask, "auto-approve")
+		return allow(ask, AutoApprove)
 	}
-	r := Reply{Outcome: Allowed, By: "auto-approve"}
+	r := Reply{Outcome: Allowed, By: AutoApprove}
 	for _, q := range ask.Questions {
 		r.Answers = append(r.Answers, pick(q))
 	}

@@ -57,10 +57,13 @@ type Kind struct {
 	Build  func(s Settings) (Responder, error)
 }
 
+// AutoApprove is the policy that needs no agent to ask: it allows what an unasked agent would do anyway.
+const AutoApprove = "auto-approve"
+
 // Kinds is the table of policies. It is never changed.
 var Kinds = []Kind{
 	{
-		Name:   "auto-approve",
+		Name:   AutoApprove,
 		Doc:    "allows every permission and takes the default, else the first answer to every question",
 		Params: noParams{},
 		Build:  buildAuto(true),

@@ -29,6 +29,7 @@ func Merge(l *Ledger, dirs []string) error {
 			whole = m
 		}
 	}
+	whole.Shard = ""
 	if err := l.PutManifest(whole); err != nil {
 		return err
 	}

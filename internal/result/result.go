@@ -141,7 +141,8 @@ type Manifest struct {
 	Harnesses  []Harness   `json:"harnesses"`
 	Conditions []Condition `json:"conditions"`
 	Cases      []Case      `json:"cases"`
-	Cells      []plan.Cell `json:"cells"`
+	Shard      string      `json:"shard,omitempty"` // i/n when only that part of the cells is run here
+	Cells      []plan.Cell `json:"cells"`           // of the whole plan, whatever the shard
 }
 
 // Host are facts of the machine that matter to durations only.

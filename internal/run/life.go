@@ -21,6 +21,9 @@ import (
 	"github.com/assay-ci/assay/internal/trace"
 )
 
+// maxOutput is how much an agent may print before it is ended.
+const maxOutput = 256 << 20
+
 // A fault is why we could not do our work in one cell.
 type fault struct {
 	class trace.Class
@@ -307,7 +310,12 @@ func (l *life) scores(ctx context.Context) error {
 			return ctx.Err()
 		}
 		s.ID, s.Type, s.Gate, s.Weight = g.ID, g.Block.Kind, g.Assertion.Gate, g.Weight
-		if err != nil {
+		var unfit *unfitTree
+		switch {
+		case errors.As(err, &unfit) || errors.Is(err, sandbox.ErrTooLarge):
+			no, zero := false, 0.0
+			s.Passed, s.Value, s.Evidence = &no, &zero, clip("the agent's tree cannot be handed to a grader: "+err.Error(), 2<<10)
+		case err != nil:
 			s.Passed, s.Value, s.Error = nil, nil, clip(err.Error(), 2<<10)
 		}
 		l.res.Scores = append(l.res.Scores, s)
@@ -362,10 +370,17 @@ func (l *life) gradingPlace(ctx context.Context) (executor.Executor, error) {
 	return l.grading.Exec, nil
 }
 
+// An unfitTree is a tree whose content the snapshot could not hold: what the agent left is too large or unreadable. It is
+// the agent's doing, so its assertions fail; otherwise an agent could leave the rate that way.
+type unfitTree struct{ error }
+
 // filesOf hands a measured tree to the sandbox, so that what is graded is exactly what was measured.
 func filesOf(t diffscope.Tree) iter.Seq2[sandbox.File, error] {
 	return func(yield func(sandbox.File, error) bool) {
 		for f, err := range t.Files() {
+			if err != nil {
+				err = &unfitTree{err}
+			}
 			if !yield(sandbox.File{Path: f.Path, Mode: f.Mode, Link: f.Link, Open: f.Open}, err) {
 				return
 			}
@@ -395,7 +410,7 @@ func (k *Kit) task(c plan.Cell) (harness.Task, error) {
 		CaseDir: dir, Responder: k.responder,
 		Script: func(name string) (harness.Settings, error) { return suite.ReadBlock(k.fsys, path.Join(t.Dir, name)) },
 		Extras: extrasAsked(cond),
-		Limits: harness.Limits{Timeout: t.Limits.Timeout, MaxTurns: t.Limits.MaxTurns},
+		Limits: harness.Limits{Timeout: t.Limits.Timeout, MaxTurns: t.Limits.MaxTurns, MaxOutput: maxOutput},
 	}, nil
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/assay-ci/assay/internal/harness"
 	"github.com/assay-ci/assay/internal/plan"
+	"github.com/assay-ci/assay/internal/responder"
 	"github.com/assay-ci/assay/internal/result"
 	"github.com/assay-ci/assay/internal/sandbox"
 	"github.com/assay-ci/assay/internal/suite"
@@ -53,6 +54,19 @@ func (k *Kit) checkConditions() error {
 		if c.From == "base" {
 			faults = append(faults, suite.Problem{Pos: c.At, Level: suite.LevelFault,
 				Msg: "from: base is not supported by this version", Hint: "keep the two versions in two folders and name each in a condition"})
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// checkPolicy refuses a policy that a harness would never be asked about: an agent that acts unasked cannot be denied.
+func (k *Kit) checkPolicy() error {
+	var faults []error
+	for _, h := range k.suite.Harnesses {
+		kind := k.harnesses[h.ID].kind
+		if policy := k.suite.Interaction.Kind; policy != responder.AutoApprove && !slices.Contains(kind.Asks, "permission") {
+			faults = append(faults, k.suite.Interaction.Fault("policy",
+				fmt.Sprintf("harness %s (%s) acts without asking, so %s cannot be held", h.ID, kind.Name, policy), "use auto-approve, or a harness that asks"))
 		}
 	}
 	return errors.Join(faults...)

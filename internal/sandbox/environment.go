@@ -6,11 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -45,12 +43,12 @@ var Kinds = []Kind{
 // NoneParams are the settings of the environment none.
 type NoneParams struct{}
 
-// CommandParams are the settings of the environment command. In Env and Run, {env} is the folder that the commands fill.
+// CommandParams are the settings of the environment command. In Run and Env, {env} is the folder that the commands fill.
 type CommandParams struct {
-	Run     []string          `yaml:"run" json:"run" jsonschema:"description=Shell lines run one after the other by sh -c in the tree"`
-	Env     map[string]string `yaml:"env,omitempty" json:"env,omitempty" jsonschema:"description=Variables for agent and setup and graders; {env} is the environment's folder"`
-	Inputs  []string          `yaml:"inputs,omitempty" json:"inputs,omitempty" jsonschema:"description=Files and folders of the source that decide the result; with them it is made once and copied into every place"`
-	Timeout time.Duration     `yaml:"timeout,omitempty" json:"timeout,omitempty" jsonschema:"description=For all commands together; default 15m"`
+	Run     []string          `yaml:"run" doc:"shell lines, run one after the other by sh -c in the tree; {env} is the environment's folder" rule:"required"`
+	Env     map[string]string `yaml:"env" doc:"variables for agent, setup and graders; {env} is the environment's folder" rule:"env"`
+	Inputs  []string          `yaml:"inputs" doc:"files and folders of the source that decide the result; with them it is made once and copied into every place" rule:"path"`
+	Timeout time.Duration     `yaml:"timeout" doc:"of all commands together" default:"15m" rule:"above=0s"`
 }
 
 // An Environment is what the commands of a case need besides its tree, such as a warmed build cache: commands that fill a
@@ -62,56 +60,16 @@ type Environment struct {
 	timeout time.Duration
 }
 
-// BuildEnvironment builds an environment from its settings. The error has the position of the setting.
-func BuildEnvironment(kind string, s Settings) (*Environment, error) {
-	for _, k := range Kinds {
-		if k.Name == kind {
-			return k.Build(s)
-		}
-	}
-	return nil, s.Fault("", fmt.Sprintf("unknown environment %q", kind), "known: "+strings.Join(kindNames(), ", "))
-}
-
-func kindNames() []string {
-	var names []string
-	for _, k := range Kinds {
-		names = append(names, k.Name)
-	}
-	return names
-}
-
 func buildNone(s Settings) (*Environment, error) {
 	return nil, s.Decode(&NoneParams{})
 }
-
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func buildCommand(s Settings) (*Environment, error) {
 	var p CommandParams
 	if err := s.Decode(&p); err != nil {
 		return nil, err
 	}
-	var faults []error
-	if len(p.Run) == 0 {
-		faults = append(faults, s.Fault("run", "an environment of commands needs at least one", ""))
-	}
-	for _, name := range sortedKeys(p.Env) {
-		if !variable.MatchString(name) {
-			faults = append(faults, s.Fault("env", fmt.Sprintf("%q is not the name of a variable", name), ""))
-		}
-	}
-	for _, in := range p.Inputs {
-		if !fs.ValidPath(in) {
-			faults = append(faults, s.Fault("inputs", fmt.Sprintf("%q is not a path in the source", in), "write it relative, without .. and without a slash at its end"))
-		}
-	}
-	if p.Timeout < 0 {
-		faults = append(faults, s.Fault("timeout", "a limit cannot be negative", ""))
-	}
-	if p.Timeout == 0 {
-		p.Timeout = stepTimeout
-	}
-	return &Environment{run: p.Run, env: p.Env, inputs: p.Inputs, timeout: p.Timeout}, errors.Join(faults...)
+	return &Environment{run: p.Run, env: p.Env, inputs: p.Inputs, timeout: p.Timeout}, nil
 }
 
 func (e *Environment) empty() bool { return e == nil || len(e.run) == 0 }

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"net"
@@ -256,7 +257,9 @@ func TestRefusedRepos(t *testing.T) {
 	g.commit(t, "dotgit", map[string]string{"a": "a"})
 	blob := g.git(t, "dotgit", "rev-parse", "HEAD:a")
 	makeTree := func(name string) {
-		raw := append([]byte("100644 "+name+"\x00"), unhex(t, blob)...)
+		id, err := hex.DecodeString(blob)
+		must(t, err)
+		raw := append([]byte("100644 "+name+"\x00"), id...)
 		must(t, os.WriteFile(filepath.Join(g.dir, "raw"), raw, 0o644))
 		tree := g.git(t, "dotgit", "hash-object", "-t", "tree", "-w", "--literally", filepath.Join(g.dir, "raw"))
 		g.git(t, "dotgit", "update-ref", "refs/heads/main", g.git(t, "dotgit", "commit-tree", "-m", "x", tree))
@@ -290,22 +293,6 @@ func TestRefusedRepos(t *testing.T) {
 			}
 		})
 	}
-}
-
-func unhex(t *testing.T, id string) []byte {
-	t.Helper()
-	raw := make([]byte, 0, 20)
-	for i := 0; i < len(id); i += 2 {
-		raw = append(raw, unhexDigit(id[i])<<4|unhexDigit(id[i+1]))
-	}
-	return raw
-}
-
-func unhexDigit(c byte) byte {
-	if c >= 'a' {
-		return c - 'a' + 10
-	}
-	return c - '0'
 }
 
 // TestA15CachePoisoned: whatever is changed in the cache is noticed, kept aside, and made again from the server.

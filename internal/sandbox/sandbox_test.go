@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/assay-ci/assay/internal/executor"
 	"github.com/assay-ci/assay/internal/suite"
@@ -37,7 +38,7 @@ func (s *shell) Run(ctx context.Context, c executor.Command) (executor.Exit, err
 	cmd.Dir = filepath.Join(s.folders.Work, c.Dir)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.folders.Home}, c.Env...)
 	cmd.Stdout, cmd.Stderr = c.Stdout, c.Stderr
-	cmd.WaitDelay = 1
+	cmd.WaitDelay = time.Second
 	err := cmd.Run()
 	exit := executor.Exit{TimedOut: errors.Is(ctx.Err(), context.DeadlineExceeded), Cancelled: errors.Is(ctx.Err(), context.Canceled)}
 	if cmd.ProcessState == nil {

@@ -233,7 +233,7 @@ func (t *tree) fill(root *os.Root, memory *budget) error {
 		return ErrTooLarge
 	}
 	t.kept = memory.take(total)
-	return t.each(func(e *entry) error {
+	return t.each(func(e *entry, buf *scratch) error {
 		if !e.mode.IsRegular() {
 			return nil
 		}
@@ -242,26 +242,29 @@ func (t *tree) fill(root *os.Root, memory *budget) error {
 			return err
 		}
 		defer f.Close()
-		hash := sha256.New()
-		var into io.Writer = hash
-		var kept bytes.Buffer
 		if t.kept {
-			kept.Grow(int(e.size) + bytes.MinRead) // so that the last, empty read does not double it
-			into = io.MultiWriter(hash, &kept)
+			e.data = make([]byte, e.size)
+			_, err = io.ReadFull(f, e.data)
+			e.sum = sha256.Sum256(e.data)
+		} else {
+			e.sum, err = sumUpTo(f, e.size, buf)
 		}
-		n, err := io.Copy(into, io.LimitReader(f, e.size+1))
 		if err != nil {
-			return err
-		}
-		if n != e.size {
-			return fmt.Errorf("%s: %w", e.path, errChanged)
-		}
-		hash.Sum(e.sum[:0])
-		if t.kept {
-			e.data = kept.Bytes()
+			return fmt.Errorf("%s: %w: %w", e.path, errChanged, err)
 		}
 		return nil
 	})
+}
+
+// sumUpTo is the sha256 of the next size bytes, which must be there.
+func sumUpTo(r io.Reader, size int64, buf *scratch) (sum [sha256.Size]byte, err error) {
+	hash := sha256.New()
+	n, err := io.CopyBuffer(hash, io.LimitReader(r, size), buf.of(min(size, 256<<10)+1))
+	if err == nil && n != size {
+		err = io.ErrUnexpectedEOF
+	}
+	hash.Sum(sum[:0])
+	return sum, err
 }
 
 func (t *tree) size() (total int64) {
@@ -271,32 +274,38 @@ func (t *tree) size() (total int64) {
 	return total
 }
 
+// scratch is memory that one worker uses for one file after the other.
+type scratch []byte
+
+func (s *scratch) of(n int64) []byte {
+	if int64(cap(*s)) < n {
+		*s = make([]byte, n)
+	}
+	return (*s)[:n]
+}
+
 // each calls do for every entry, for several at a time when there are many.
-func (t *tree) each(do func(*entry) error) error {
-	if len(t.entries) < 64 {
-		for i := range t.entries {
-			if err := do(&t.entries[i]); err != nil {
+func (t *tree) each(do func(*entry, *scratch) error) error {
+	var next atomic.Int64
+	work := func() error {
+		var buf scratch
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= len(t.entries) {
+				return nil
+			}
+			if err := do(&t.entries[i], &buf); err != nil {
+				next.Store(int64(len(t.entries)))
 				return err
 			}
 		}
-		return nil
+	}
+	if len(t.entries) < 64 {
+		return work()
 	}
 	var group errgroup.Group
-	workers := runtime.GOMAXPROCS(0)
-	var next atomic.Int64
-	for range workers {
-		group.Go(func() error {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(t.entries) {
-					return nil
-				}
-				if err := do(&t.entries[i]); err != nil {
-					next.Store(int64(len(t.entries)))
-					return err
-				}
-			}
-		})
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(work)
 	}
 	return group.Wait()
 }
@@ -434,24 +443,16 @@ func (t *tree) open(e *entry) (io.ReadSeekCloser, error) {
 
 // read returns the bytes of a small file, which are those that were hashed.
 func (t *tree) read(e *entry) ([]byte, error) {
-	if t.kept {
-		return e.data, nil
-	}
 	f, err := t.open(e)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return readSame(f, e)
-}
-
-// readSame reads what must be the bytes of e.
-func readSame(f io.Reader, e *entry) ([]byte, error) {
-	data := make([]byte, e.size)
-	if _, err := io.ReadFull(f, data); err != nil || sha256.Sum256(data) != e.sum {
-		return nil, fmt.Errorf("%s: %w", e.path, errChanged)
+	data, err := io.ReadAll(io.LimitReader(f, e.size))
+	if err == nil && sha256.Sum256(data) != e.sum {
+		err = fmt.Errorf("%s: %w", e.path, errChanged)
 	}
-	return data, nil
+	return data, err
 }
 
 // files gives the tree in the form in which agents' trees arrive.
@@ -484,7 +485,7 @@ func (t *tree) lay(ctx context.Context, root *os.Root, prefix string, setMode bo
 		}
 		defer from.Close()
 	}
-	return t.each(func(e *entry) error {
+	return t.each(func(e *entry, buf *scratch) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -500,39 +501,38 @@ func (t *tree) lay(ctx context.Context, root *os.Root, prefix string, setMode bo
 				return err
 			})
 		default:
-			return t.copyFile(from, e, root, to, setMode)
+			return copyFile(from, e, root, to, setMode, buf)
 		}
 	})
 }
 
 // copyFile copies a file from the disk and proves that what arrived is what was once read.
-func (t *tree) copyFile(from *os.Root, e *entry, root *os.Root, to string, setMode bool) error {
+func copyFile(from *os.Root, e *entry, root *os.Root, to string, setMode bool, buf *scratch) error {
 	src, err := openRegular(from, e.path)
 	if err != nil {
-		return fmt.Errorf("%w: %w", err, errChanged)
+		return fmt.Errorf("%w: %w", errChanged, err)
 	}
 	defer src.Close()
+	changed := fmt.Errorf("%s: %w", e.path, errChanged)
 	return writeFile(root, to, e.mode, setMode, func(dst *os.File) error {
 		if e.size <= 1<<20 {
-			data, err := readSame(src, e)
-			if err == nil {
-				_, err = dst.Write(data)
+			data := buf.of(e.size)
+			if _, err := io.ReadFull(src, data); err != nil || sha256.Sum256(data) != e.sum {
+				return changed
 			}
+			_, err := dst.Write(data)
 			return err
 		}
 		// A large file is handed to the kernel, which may share its blocks, and the copy is hashed.
-		if _, err := io.Copy(dst, src); err != nil {
+		n, err := io.Copy(dst, src)
+		if err != nil {
 			return err
 		}
 		if _, err := dst.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		hash := sha256.New()
-		if _, err := io.Copy(hash, dst); err != nil {
-			return err
-		}
-		if !bytes.Equal(hash.Sum(nil), e.sum[:]) {
-			return fmt.Errorf("%s: %w", e.path, errChanged)
+		if sum, err := sumUpTo(dst, n, buf); err != nil || sum != e.sum {
+			return changed
 		}
 		return nil
 	})

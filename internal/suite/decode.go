@@ -26,7 +26,7 @@ import (
 //
 // Rules: required (the key is there and not empty) · min=, max= (inclusive) and above= (exclusive) for numbers and
 // durations · oneof=a b c · regex (RE2) · glob (doublestar) · path (slash separated, relative, inside its folder) ·
-// pathkeys (the same for the keys of a map) · id (of a case, a condition and the like) · env (the keys of a map are names
+// pathkeys (the same for the keys of a map, in their shortest form) · id (of a case, a condition and the like) · env (the keys of a map are names
 // of environment variables that may pass) · off (the word off makes a pointer nil). All that speak of values hold for
 // every element of a list and every value of a map.
 //
@@ -358,7 +358,7 @@ func (d *decoder) table(n *node, v reflect.Value, name string, r rules) {
 			d.envName(key)
 		}
 		if r.has("pathkeys") {
-			d.inside(key, name)
+			d.pathKey(key, name)
 		}
 		d.nul(key, name)
 		item := reflect.New(v.Type().Elem()).Elem()
@@ -425,6 +425,14 @@ func (d *decoder) inside(n *node, name string) {
 		d.fault(n, name+": "+quote(n.text)+" "+msg, hint)
 	} else if clean := path.Clean(n.text); clean == ".." || strings.HasPrefix(clean, "../") {
 		d.fault(n, name+": "+quote(n.text)+" leads out of its folder", "")
+	}
+}
+
+// pathKey reports a key that is no path, or one that another key could be equal to.
+func (d *decoder) pathKey(key *node, name string) {
+	d.inside(key, name)
+	if clean := path.Clean(key.text); key.text != "" && clean != key.text {
+		d.fault(key, name+": "+quote(key.text)+" is not the shortest form of the path", "write "+clean)
 	}
 }
 

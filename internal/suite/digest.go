@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"hash"
-	"path"
 	"strconv"
 )
 
@@ -42,46 +41,38 @@ func (s sum) tree(name string, t tree) {
 // String is the digest of all parts so far.
 func (s sum) String() string { return "sha256:" + hex.EncodeToString(s.h.Sum(nil)) }
 
-// digest fills the three digests of a case. source is its folder, when it has one.
-func (l *loader) digest(d *doc, raw caseFile, c *Case, source tree) {
-	from := newSum()
-	if c.Source.Repo != nil {
-		from.value("repo", c.Source.Repo.settings())
+func sourceDigest(s Source, folder tree) string {
+	all := newSum()
+	if s.Repo != nil {
+		all.value("repo", s.Repo.settings())
 	} else {
-		from.tree("folder", source)
+		all.tree("folder", folder)
 	}
-	c.SourceDigest = from.String()
+	return all.String()
+}
 
-	// What lies beside these in the case's folder may be an agent's script, so it belongs to the agent. A prompt counts by
-	// its text. A path may be a link, so the place that was written is left out beside the one that it leads to.
-	apart := []string{c.File, c.Source.Path, c.Hidden, c.Reference}
-	for _, written := range []string{raw.PromptFile, raw.Source.Path, raw.Hidden, raw.Reference} {
-		if written != "" {
-			apart = append(apart, path.Join(c.Dir, written))
-		}
-	}
-	others, err := l.files.walk(c.Dir, apart)
-	if err != nil {
-		d.fault("", "the folder of the case: "+err.Error(), "")
-		return
-	}
-	agent := newSum()
-	agent.text("source", c.SourceDigest, c.Source.Isolation)
-	agent.value("settings", map[string]any{
+// agentDigest takes a prompt by its text, wherever it was written. others are the files of the case's folder that it
+// does not name.
+func agentDigest(c *Case, others tree) string {
+	all := newSum()
+	all.text("source", c.SourceDigest, c.Source.Isolation)
+	all.value("settings", map[string]any{
 		"prompt": c.Prompt, "setup": commands(c.Setup), "environment": json.RawMessage(c.Environment.Canonical()),
 		"limits": c.Limits, "env": c.Env, "tools": c.Tools,
 	})
-	agent.tree("others", tree{entries: others})
-	c.AgentDigest = agent.String()
+	all.tree("others", others)
+	return all.String()
+}
 
-	grade := newSum()
-	grade.value("settings", map[string]any{
+func gradeDigest(c *Case, hidden, reference tree) string {
+	all := newSum()
+	all.value("settings", map[string]any{
 		"assertions": assertions(c.Assertions), "threshold": c.Threshold, "fixtures": c.Fixtures.settings(),
 		"files": c.Files, "ignore": c.Ignore,
 	})
-	grade.tree("hidden", l.tree(d, c.Hidden, d.root.at("hidden"), "hidden"))
-	grade.tree("reference", l.tree(d, c.Reference, d.root.at("reference"), "reference"))
-	c.GradeDigest = grade.String()
+	all.tree("hidden", hidden)
+	all.tree("reference", reference)
+	return all.String()
 }
 
 // digest is over all that the suite says and names. Broken cases are not in it.

@@ -81,14 +81,18 @@ func TestDigests(t *testing.T) {
 			edit(own, "prompt_file: prompt.md", `prompt: "Find the bug and fix it.\n"`)(fsys)
 			delete(fsys, "evals/own/prompt.md")
 		}, ""},
-		".git in the source":      {put("shared/tree/.git/HEAD", "x"), ""},
-		"a file beside the cases": {put("evals/README.md", "x"), ""},
+		".git in the source":           {put("shared/tree/.git/HEAD", "x"), ""},
+		"a file beside the cases":      {put("evals/README.md", "x"), ""},
+		"order of a condition's files": {edit(suite, "{docs/GUIDE.md: ../guide.md, B.md: ../guide.md}", "{B.md: ../guide.md, docs/GUIDE.md: ../guide.md}"), ""},
 		// What the agent may see.
-		"prompt":              {put("evals/own/prompt.md", "Fix it."), "agent"},
-		"source content":      {put("shared/tree/src/main.go", "package other\n"), "agent source"},
-		"source file name":    {func(fsys fstest.MapFS) { put("shared/tree/src/b.go", "package main\n")(fsys); delete(fsys, "shared/tree/src/main.go") }, "agent source"},
-		"a new source file":   {put("shared/tree/src/x", ""), "agent source"},
-		"an executable":       {func(fsys fstest.MapFS) { fsys["shared/tree/src/main.go"].Mode = 0o755 }, "agent source"},
+		"prompt":         {put("evals/own/prompt.md", "Fix it."), "agent"},
+		"source content": {put("shared/tree/src/main.go", "package other\n"), "agent source"},
+		"source file name": {func(fsys fstest.MapFS) {
+			put("shared/tree/src/b.go", "package main\n")(fsys)
+			delete(fsys, "shared/tree/src/main.go")
+		}, "agent source"},
+		"a new source file": {put("shared/tree/src/x", ""), "agent source"},
+		"an executable":     {func(fsys fstest.MapFS) { fsys["shared/tree/src/main.go"].Mode = 0o755 }, "agent source"},
 		"a link in the source": {func(fsys fstest.MapFS) {
 			fsys["shared/tree/src/l"] = &fstest.MapFile{Data: []byte("main.go"), Mode: fs.ModeSymlink | 0o777}
 		}, "agent source"},
@@ -112,11 +116,15 @@ func TestDigests(t *testing.T) {
 		"files":             {edit(own, `"src/**"`, `"src/*"`), "grade"},
 		"ignore":            {edit(own, "**/*.log", "*.log"), "grade"},
 		// What belongs to the condition or to the suite.
-		"a skill":             {put("skills/fixing/SKILL.md", "other"), "condition"},
-		"a file of a skill":   {put("skills/fixing/more.md", "other"), "condition"},
-		"instructions":        {put("AGENTS.md", "other"), "condition"},
-		"a condition's file":  {put("guide.md", "other"), "condition"},
-		"where it is laid":    {edit(suite, "docs/GUIDE.md", "docs/GUIDE2.md"), "condition"},
+		"a skill":            {put("skills/fixing/SKILL.md", "other"), "condition"},
+		"a file of a skill":  {put("skills/fixing/more.md", "other"), "condition"},
+		"instructions":       {put("AGENTS.md", "other"), "condition"},
+		"a condition's file": {put("guide.md", "other"), "condition"},
+		"where it is laid":   {edit(suite, "docs/GUIDE.md", "docs/GUIDE2.md"), "condition"},
+		"the name of a skill": {func(fsys fstest.MapFS) {
+			edit(suite, "skills/fixing", "skills/mending")(fsys)
+			fsys["skills/mending/SKILL.md"] = fsys["skills/fixing/SKILL.md"]
+		}, "condition"},
 		"MCP":                 {edit(suite, "mcp-files", "mcp-other"), "condition"},
 		"a condition's env":   {edit(suite, `LEVEL: "2"`, `LEVEL: "3"`), "condition"},
 		"prompt prefix":       {edit(suite, "Use the skill.", "Use it."), "condition"},

@@ -16,6 +16,7 @@ const (
 	maxEntries = 200_000
 	maxTree    = 1 << 30 // bytes
 	maxLinks   = 40      // followed for one path
+	maxFaults  = 20      // reported of one folder
 )
 
 // files reads what a suite names. Every path goes through find, so no link leads out of fsys, and nothing but regular
@@ -23,12 +24,13 @@ const (
 type files struct {
 	fsys  fs.FS
 	trees map[string]tree // by path, so that a folder which several settings name is read once
+	buf   []byte          // for hashing
 }
 
 // A tree is the content of a file or a folder. A nil slice of entries is a tree that was not read.
 type tree struct {
 	entries []entry // sorted by path
-	err     error
+	faults  []error // of entries that cannot be used, at most maxFaults
 }
 
 // An entry is one file or link. Modes are reduced to what a commit keeps.
@@ -150,23 +152,23 @@ func (f *files) similar(real, written string) string {
 }
 
 // tree reads the file or folder at a path without links.
-func (f *files) tree(real string) (tree, error) {
+func (f *files) tree(real string) tree {
 	t, ok := f.trees[real]
 	if !ok {
-		t.entries, t.err = f.walk(real, nil)
+		t = f.walk(real, nil)
 		f.trees[real] = t
 	}
-	return t, t.err
+	return t
 }
 
 // walk lists root and hashes its files. Paths of skip are left out, and so is every .git: an agent never gets it.
-func (f *files) walk(root string, skip []string) ([]entry, error) {
-	entries := []entry{}
+func (f *files) walk(root string, skip []string) tree {
+	t := tree{entries: []entry{}}
 	var bytes int64
 	err := fs.WalkDir(f.fsys, root, func(name string, at fs.DirEntry, err error) error {
-		below := strings.TrimPrefix(strings.TrimPrefix(name, root), "/")
-		if root == "." {
-			below = name
+		rel := name
+		if root != "." {
+			rel = strings.TrimPrefix(strings.TrimPrefix(name, root), "/")
 		}
 		switch {
 		case err != nil:
@@ -178,39 +180,42 @@ func (f *files) walk(root string, skip []string) ([]entry, error) {
 			return nil
 		case at.IsDir():
 			return nil
-		case len(entries) == maxEntries:
+		case len(t.entries) == maxEntries:
 			return fmt.Errorf("%q holds more than %d files", root, maxEntries)
 		}
-		e, size, err := f.entry(root, orElse(below, "."), at)
+		e, size, err := f.entry(root, orElse(rel, "."), at)
 		if err != nil {
-			return err
+			if t.faults = append(t.faults, err); len(t.faults) == maxFaults {
+				return fs.SkipAll
+			}
+			return nil
 		}
 		if bytes += size; bytes > maxTree {
 			return fmt.Errorf("%q holds more than %d bytes", root, maxTree)
 		}
-		entries = append(entries, e)
+		t.entries = append(t.entries, e)
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		t.faults = append(t.faults, err)
 	}
-	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.path, b.path) })
-	return entries, nil
+	slices.SortFunc(t.entries, func(a, b entry) int { return strings.Compare(a.path, b.path) })
+	return t
 }
 
 // entry reads one file or link of a tree.
-func (f *files) entry(root, below string, at fs.DirEntry) (e entry, size int64, err error) {
-	name := path.Join(root, below)
+func (f *files) entry(root, rel string, at fs.DirEntry) (e entry, size int64, err error) {
+	name := path.Join(root, rel)
 	info, err := at.Info()
 	if err != nil {
 		return e, 0, fmt.Errorf("%q: %w", name, plain(err))
 	}
-	e = entry{path: below, kind: plainFile}
+	e = entry{path: rel, kind: plainFile}
 	switch mode := info.Mode(); {
 	case mode&fs.ModeSymlink != 0:
 		e.kind = symlink
 		if e.sum, err = fs.ReadLink(f.fsys, name); err == nil {
-			_, _, err = f.follow(root, below)
+			_, _, err = f.follow(root, rel)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			err = errors.New("is a link to nothing")
@@ -236,7 +241,7 @@ func (f *files) hash(name string) (sum string, size int64, err error) {
 	}
 	defer file.Close()
 	h := sha256.New()
-	size, err = io.Copy(h, io.LimitReader(file, maxTree+1))
+	size, err = io.CopyBuffer(h, io.LimitReader(file, maxTree+1), f.buf)
 	return string(h.Sum(nil)), size, err
 }
 

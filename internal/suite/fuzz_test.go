@@ -39,7 +39,6 @@ func FuzzLoad(f *testing.F) {
 			"evals/a/hidden/test.sh":   {Data: []byte("exit 1\n")},
 			"skills/fixing/SKILL.md":   {Data: []byte("---\nname: fixing\n---\n")},
 			"evals/a/tree/link":        {Data: []byte("main.go"), Mode: os.ModeSymlink},
-			"evals/a/leaves":           {Data: []byte("../../.."), Mode: os.ModeSymlink},
 			"evals/a/tree/a folder/.k": {},
 		}
 		s, err := Load(fsys, "evals")

@@ -108,7 +108,7 @@ type sourceRow struct {
 // The error is [Problems], everything at once. When suite.yaml itself is sound the Suite is there beside the error: it
 // holds the sound cases, and Broken names the others.
 func Load(fsys fs.FS, p string) (*Suite, error) {
-	l := loader{files: files{fsys: fsys, trees: map[string]tree{}}}
+	l := loader{files: files{fsys: fsys, trees: map[string]tree{}, buf: make([]byte, 64<<10)}}
 	file, ok := l.suitePath(path.Clean(p))
 	if !ok {
 		return nil, l.problems.err()
@@ -131,9 +131,7 @@ func ReadBlock(fsys fs.FS, p string) (Block, error) {
 	if !ok {
 		return Block{}, l.problems.err()
 	}
-	var b Block
-	d.decode(&b)
-	return b, d.problems.err()
+	return Block{At: d.src.pos(d.root), node: d.root, file: d.src}, d.problems.err()
 }
 
 // loader holds what the files of one suite have in common.
@@ -156,13 +154,7 @@ type doc struct {
 
 // decode fills the struct that into points to from the whole file.
 func (d *doc) decode(into any) {
-	b := Block{node: d.root, file: d.src}
-	if own, ok := into.(*Block); ok {
-		*own = b
-		own.At = d.src.pos(d.root)
-		return
-	}
-	d.add(Flatten(b.Decode(into))...)
+	d.add(Flatten(Block{node: d.root, file: d.src}.Decode(into))...)
 }
 
 func (d *doc) add(problems ...Problem) {
@@ -199,10 +191,7 @@ func (d *doc) pos(at string) Pos { return d.src.pos(d.nearest(at)) }
 // has tells whether a path of keys is written in the file.
 func (d *doc) has(at string) bool { return d.root.at(at) != nil }
 
-const (
-	noSuchFile = "there is no such file"
-	noSuite    = "assay init writes a first suite"
-)
+const noSuchFile = "there is no such file"
 
 // open reads and parses one YAML file. Without a root there is nothing to check; why is among the loader's problems.
 func (l *loader) open(name string) (*doc, bool) {
@@ -211,9 +200,6 @@ func (l *loader) open(name string) (*doc, bool) {
 		p := Problem{Pos: Pos{File: name}, Level: LevelFault, Msg: "the file " + err.Error()}
 		if errors.Is(err, fs.ErrNotExist) {
 			p.Msg = noSuchFile
-		}
-		if path.Base(name) == suiteName {
-			p.Hint = noSuite
 		}
 		l.problems = append(l.problems, p)
 		return nil, false
@@ -230,20 +216,20 @@ func (l *loader) open(name string) (*doc, bool) {
 
 // suitePath is the path of suite.yaml, when p is that or its folder.
 func (l *loader) suitePath(p string) (string, bool) {
-	fault := func(msg, hint string) (string, bool) {
-		l.problems = append(l.problems, Problem{Pos: Pos{File: p}, Level: LevelFault, Msg: msg, Hint: hint})
-		return "", false
-	}
 	real, info, err := l.files.find(p)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fault(noSuchFile, noSuite)
-	case err != nil:
-		return fault("the path "+err.Error(), "")
-	case !info.IsDir():
-		return real, true
+	if err == nil && info.IsDir() {
+		p = path.Join(real, suiteName)
+		_, _, err = l.files.find(p)
 	}
-	return path.Join(real, suiteName), true
+	if err == nil {
+		return p, true
+	}
+	problem := Problem{Pos: Pos{File: p}, Level: LevelFault, Msg: "the file " + err.Error()}
+	if errors.Is(err, fs.ErrNotExist) {
+		problem.Msg, problem.Hint = noSuchFile, "assay init writes a first suite"
+	}
+	l.problems = append(l.problems, problem)
+	return "", false
 }
 
 // suite reads suite.yaml. The suite is usable for looking at the cases even when it is not sound.
@@ -266,7 +252,7 @@ func (l *loader) suite(file string) (s *Suite, sound bool) {
 	}
 	l.harnesses(d, s)
 	l.conditions(d, s)
-	d.assertions(raw.Assertions, "assertions")
+	d.assertions(raw.Assertions)
 	l.problems = append(l.problems, d.problems...)
 	l.warnings = append(l.warnings, d.warnings...)
 	return s, len(d.problems) == 0
@@ -372,6 +358,7 @@ func (l *loader) condition(d *doc, raw conditionRow, at string) Condition {
 	for i, skill := range raw.Skills {
 		n := d.root.at(fmt.Sprintf("%s.skills[%d]", at, i))
 		real := look(skill, n, "skill", aFolder)
+		sums.text(path.Base(real)) // an agent knows a skill by the name of its folder
 		if c.From == "" && real != "" {
 			if _, _, err := l.files.find(path.Join(real, "SKILL.md")); err != nil {
 				d.faultAt(n, "the skill "+quote(skill)+" has no SKILL.md", "name the folder that holds SKILL.md")
@@ -384,9 +371,9 @@ func (l *loader) condition(d *doc, raw conditionRow, at string) Condition {
 	}
 	if n := d.root.at(at + ".files"); n != nil && raw.Files != nil {
 		c.Files = map[string]string{}
-		for i, to := range n.keys {
-			sums.text(to.text)
-			c.Files[path.Clean(to.text)] = look(raw.Files[to.text], n.items[i], "file", anything)
+		for to, item := range n.sorted() {
+			sums.text(to)
+			c.Files[to] = look(raw.Files[to], item, "file", anything)
 		}
 	}
 	c.Digest = sums.String()
@@ -455,14 +442,13 @@ func (l *loader) oneCase(d *doc) Case {
 	}
 	if !d.has("assertions") {
 		c.Assertions = l.defaults.Assertions
+		if len(c.Assertions) == 0 && !l.partial {
+			d.fault("", "the case has no assertion", "say under assertions: what must be true afterwards, such as {id: correct, type: command, run: …, gate: true}")
+		}
 	}
-	if len(c.Assertions) == 0 && !d.has("assertions") && !l.partial {
-		d.fault("", "the case has no assertion", "say under assertions: what must be true afterwards, such as {id: correct, type: command, run: …, gate: true}")
-	}
-	if d.has("assertions") {
-		d.assertions(raw.Assertions, "assertions")
-	}
-	l.caseFiles(d, raw, &c)
+	d.assertions(raw.Assertions)
+	l.prompt(d, raw, &c)
+	l.trees(d, raw, &c)
 	return c
 }
 
@@ -485,15 +471,16 @@ func (d *doc) isFaulty(n *node) bool {
 	return n != nil && (d.faulty[d.src.pos(n)] || slices.ContainsFunc(n.keys, d.isFaulty) || slices.ContainsFunc(n.items, d.isFaulty))
 }
 
-// assertions reports a list that could let a cell pass for a wrong reason.
-func (d *doc) assertions(list []Assertion, at string) {
-	if !d.has(at) {
+// assertions reports a list under the key assertions that could let a cell pass for a wrong reason.
+func (d *doc) assertions(list []Assertion) {
+	written := d.root.at("assertions")
+	if written == nil {
 		return
 	}
 	ids := map[string]string{}
 	measured, gates, scopeGate := 0, 0, ""
 	for i, a := range list {
-		here := fmt.Sprintf("%s[%d]", at, i)
+		here := fmt.Sprintf("assertions[%d]", i)
 		d.unique(ids, "assertion", a.ID, here+".id")
 		if a.Block.Kind == "diff_scope" || a.Block.Kind == "trace" {
 			measured++
@@ -509,10 +496,10 @@ func (d *doc) assertions(list []Assertion, at string) {
 		d.warn(scopeGate+".gate", "a diff_scope gate without another gate lets a small wrong change through", "add gate: true to the assertion that proves the change right")
 	}
 	switch {
-	case len(list) == 0 && !d.isFaulty(d.root.at(at)):
-		d.fault(at, "the list of assertions is empty", "say what must be true afterwards")
+	case len(list) == 0 && !d.isFaulty(written):
+		d.faultAt(written, "the list of assertions is empty", "say what must be true afterwards")
 	case len(list) > 0 && measured == len(list):
-		d.fault(at, "nothing here proves that the change is right: smallest is not best", "add an assertion such as command, tests, files or llm_judge")
+		d.faultAt(written, "nothing here proves that the change is right: smallest is not best", "add an assertion such as command, tests, files or llm_judge")
 	}
 }
 
@@ -548,22 +535,40 @@ func (d *doc) repo(r Repo, at string) {
 	}
 }
 
-// caseFiles checks everything that a case names on disk, and takes the digests on the way.
-func (l *loader) caseFiles(d *doc, raw caseFile, c *Case) {
-	l.prompt(d, raw, c)
+// trees checks and reads the files and folders that a case names, and takes its digests.
+func (l *loader) trees(d *doc, raw caseFile, c *Case) {
 	source := l.caseSource(d, raw.Source, c)
+	var hidden, reference tree
 	if n := d.root.at("hidden"); n != nil {
 		c.Hidden, _ = l.named(d, c.Dir, raw.Hidden, n, "hidden", aFolder)
+		hidden = l.tree(d, c.Hidden, n, "hidden")
 	}
 	if n := d.root.at("reference"); n != nil {
 		c.Reference, _ = l.named(d, c.Dir, raw.Reference, n, "reference", aFile)
+		reference = l.tree(d, c.Reference, n, "reference")
 	}
+	others := l.others(d, raw, c)
 	d.secret(c)
-	if len(d.problems) > 0 {
-		return // the digests of a broken case are not needed
-	}
 	d.matching(raw.Files, source)
-	l.digest(d, raw, c, source)
+	c.SourceDigest = sourceDigest(c.Source, source)
+	c.AgentDigest = agentDigest(c, others)
+	c.GradeDigest = gradeDigest(c, hidden, reference)
+}
+
+// others is what lies in the folder of a case beside the files that the case names. It may be an agent's script. A path
+// may be a link, so the place that was written is left out beside the one that it leads to.
+func (l *loader) others(d *doc, raw caseFile, c *Case) tree {
+	apart := []string{c.File, c.Source.Path, c.Hidden, c.Reference}
+	for _, written := range []string{raw.PromptFile, raw.Source.Path, raw.Hidden, raw.Reference} {
+		if written != "" {
+			apart = append(apart, path.Join(c.Dir, written))
+		}
+	}
+	t := l.files.walk(c.Dir, apart)
+	for _, err := range t.faults {
+		d.fault("", "the folder of the case: "+err.Error(), "")
+	}
+	return t
 }
 
 // secret reports what the agent would find in its tree and must not.
@@ -598,11 +603,12 @@ func (l *loader) prompt(d *doc, raw caseFile, c *Case) {
 			return
 		}
 		data, err := l.files.read(file, maxFile)
-		if err == nil && (!utf8.Valid(data) || bytes.ContainsRune(data, 0)) {
-			err = errors.New("is not a UTF-8 text")
-		}
-		if err == nil && len(data) > maxFile {
+		switch {
+		case err != nil:
+		case len(data) > maxFile:
 			err = fmt.Errorf("has more than %d bytes", maxFile)
+		case !utf8.Valid(data) || bytes.ContainsRune(data, 0):
+			err = errors.New("is not a UTF-8 text")
 		}
 		if err != nil {
 			d.faultAt(other, "prompt_file: "+quote(raw.PromptFile)+" "+err.Error(), "")
@@ -715,8 +721,8 @@ func (l *loader) tree(d *doc, real string, n *node, what string) tree {
 	if real == "" {
 		return tree{}
 	}
-	t, err := l.files.tree(real)
-	if err != nil {
+	t := l.files.tree(real)
+	for _, err := range t.faults {
 		d.faultAt(n, what+": "+err.Error(), "")
 	}
 	return t

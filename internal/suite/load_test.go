@@ -153,7 +153,7 @@ func TestLoadReadsEveryKey(t *testing.T) {
 	}
 	conditions := []Condition{
 		{ID: "without_skill", Baseline: true},
-		{ID: "with_skill", Skills: []string{"skills/fixing"}, Instructions: "AGENTS.md", Files: map[string]string{"docs/GUIDE.md": "guide.md"},
+		{ID: "with_skill", Skills: []string{"skills/fixing"}, Instructions: "AGENTS.md", Files: map[string]string{"docs/GUIDE.md": "guide.md", "B.md": "guide.md"},
 			MCP: s.Conditions[1].MCP, Env: map[string]string{"LEVEL": "2"}, PromptPrefix: "Use the skill."},
 		{ID: "of_base", From: "base", Skills: []string{"skills/gone"}},
 	}

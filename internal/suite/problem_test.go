@@ -25,7 +25,9 @@ func TestProblemFaces(t *testing.T) {
 }
 
 func TestFlatten(t *testing.T) {
-	at := func(file string, line int) Problem { return Problem{Pos: Pos{file, line, 1}, Level: LevelFault, Msg: "m"} }
+	at := func(file string, line int) Problem {
+		return Problem{Pos: Pos{file, line, 1}, Level: LevelFault, Msg: "m"}
+	}
 	err := errors.Join(at("b", 1), fmt.Errorf("harness: %w", Problems{at("a", 9), at("a", 2)}), errors.New("no docker"), at("b", 1), nil)
 	want := Problems{{Level: LevelFault, Msg: "no docker"}, at("a", 2), at("a", 9), at("b", 1)}
 	if diff := cmp.Diff(want, Flatten(err), cmp.AllowUnexported(Problem{})); diff != "" {

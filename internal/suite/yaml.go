@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -62,6 +63,22 @@ func (n *node) get(key string) *node {
 		}
 	}
 	return nil
+}
+
+// sorted gives the keys and values of a mapping in the order of the keys.
+func (n *node) sorted() iter.Seq2[string, *node] {
+	order := make([]int, len(n.keys))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return strings.Compare(n.keys[i].text, n.keys[j].text) })
+	return func(yield func(string, *node) bool) {
+		for _, i := range order {
+			if !yield(n.keys[i].text, n.items[i]) {
+				return
+			}
+		}
+	}
 }
 
 // at follows a path such as steps[2].run, or returns nil. A key may hold dots: the longest key that fits is taken.

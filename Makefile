@@ -1,0 +1,38 @@
+# make run and make test do all the set-up themselves: they need Go, git and make.
+GO      ?= go
+BIN     := bin/assay
+OUT     ?= assay-results
+FUZZTIME ?= 10s
+TOOL    := $(GO) tool -modfile=tools/go.mod
+
+.PHONY: run build test check fuzz bench clean
+
+run: build ## run evals/ with its scripted agents and write the pages
+	$(BIN) run evals --out $(OUT)
+
+build: $(BIN)
+
+# Go decides itself what has to be built again.
+.PHONY: $(BIN)
+$(BIN):
+	$(GO) build -trimpath -o $(BIN) ./cmd/assay
+
+test: ## all tests, with the race detector where there is a C compiler for it
+	$(GO) test $(shell ./tools/race.sh) ./...
+
+check: ## everything that reads the code without running it
+	@test -z "$$(gofmt -l cmd internal tools)" || { gofmt -l cmd internal tools; echo "run gofmt -w on these files"; exit 1; }
+	$(GO) vet ./...
+	GOOS=darwin GOARCH=arm64 $(GO) vet ./cmd/... ./internal/...
+	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/assay
+	$(TOOL) staticcheck ./...
+	$(TOOL) actionlint .github/workflows/*.yml
+
+fuzz: ## every fuzz target for $(FUZZTIME)
+	./tools/fuzz.sh $(FUZZTIME)
+
+bench: build ## speed, as ratios against a bare loop and a peer
+	./tools/bench/bench.sh
+
+clean:
+	rm -rf bin $(OUT)

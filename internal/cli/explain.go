@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/assay-ci/assay/internal/grade"
+	"github.com/assay-ci/assay/internal/harness"
+	"github.com/assay-ci/assay/internal/responder"
+	"github.com/assay-ci/assay/internal/sandbox"
+	"github.com/assay-ci/assay/internal/suite"
+	"github.com/spf13/cobra"
+)
+
+// kinds gathers the tables of all rooms that own kinds.
+func kinds() suite.Kinds {
+	var k suite.Kinds
+	for _, r := range harness.Kinds {
+		k.Harnesses = append(k.Harnesses, suite.Kind{Name: r.Name, Doc: r.Doc, Params: r.Params})
+	}
+	for _, r := range grade.Kinds {
+		k.Assertions = append(k.Assertions, suite.Kind{Name: r.Name, Doc: r.Doc, Params: r.Params})
+	}
+	for _, r := range sandbox.Kinds {
+		k.Environments = append(k.Environments, suite.Kind{Name: r.Name, Doc: r.Doc, Params: r.Params})
+	}
+	for _, r := range responder.Kinds {
+		k.Policies = append(k.Policies, suite.Kind{Name: r.Name, Doc: r.Doc, Params: r.Params})
+	}
+	return k
+}
+
+// groups are the kinds under the name of what they are.
+func groups() []struct {
+	what string
+	list []suite.Kind
+} {
+	k := kinds()
+	return []struct {
+		what string
+		list []suite.Kind
+	}{
+		{"harness", k.Harnesses}, {"assertion", k.Assertions}, {"environment", k.Environments}, {"policy", k.Policies},
+	}
+}
+
+func newExplain(x IO) *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain [KIND]",
+		Short: "say what a harness, an assertion, an environment or a policy does and which settings it takes",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				listKinds(x)
+				return nil
+			}
+			var known []string
+			found := false
+			for _, g := range groups() {
+				for _, k := range g.list {
+					known = append(known, k.Name)
+					if k.Name == args[0] {
+						explainKind(x, g.what, k)
+						found = true
+					}
+				}
+			}
+			if !found {
+				slices.Sort(known)
+				return usage(fmt.Errorf("there is no kind %q; there are %s", args[0], strings.Join(slices.Compact(known), ", ")))
+			}
+			return nil
+		},
+	}
+}
+
+func listKinds(x IO) {
+	for _, g := range groups() {
+		fmt.Fprintf(x.Out, "%s\n", g.what)
+		for _, k := range g.list {
+			fmt.Fprintf(x.Out, "  %-14s %s\n", k.Name, k.Doc)
+		}
+	}
+}
+
+func explainKind(x IO, what string, k suite.Kind) {
+	fmt.Fprintf(x.Out, "%s (%s): %s\n", k.Name, what, k.Doc)
+	for _, f := range suite.Describe(k.Params) {
+		fmt.Fprintf(x.Out, "\n  %s  %s\n", f.Name, f.Type)
+		for _, line := range []string{f.Doc, ruleText(f.Rule), defaultText(f.Default)} {
+			if line != "" {
+				fmt.Fprintf(x.Out, "      %s\n", line)
+			}
+		}
+	}
+}
+
+func ruleText(rule string) string {
+	if rule == "" {
+		return ""
+	}
+	return "rule: " + rule
+}
+
+func defaultText(value string) string {
+	if value == "" {
+		return ""
+	}
+	return "default: " + value
+}
+
+func newSchema(x IO) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "print the JSON Schema of suite.yaml and case.yaml, for editors",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			b, err := suite.Schema(kinds())
+			if err != nil {
+				return err
+			}
+			_, err = x.Out.Write(b)
+			return err
+		},
+	}
+}

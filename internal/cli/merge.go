@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/assay-ci/assay/internal/result"
+	"github.com/spf13/cobra"
+)
+
+func newMerge(x IO) *cobra.Command {
+	return &cobra.Command{
+		Use:   "merge OUT DIR...",
+		Short: "join the results of shards into one folder, and write every report",
+		Long: `Join the results folders of the shards of one plan. A planned cell that no folder holds becomes
+skipped (shard_lost): it is listed, and never makes the benchmark smaller.`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, dir := range args[1:] {
+				if _, err := result.ReadManifest(dir); err != nil {
+					return usage(err)
+				}
+			}
+			l, err := result.Open(args[0], time.Now)
+			if err != nil {
+				return ledgerError(err)
+			}
+			defer l.Close()
+			if err := result.Merge(l, args[1:]); err != nil {
+				return usage(err)
+			}
+			b, err := writeReports(l)
+			if err != nil {
+				return ledgerError(err)
+			}
+			return announce(x, runOptions{Out: args[0]}, b)
+		},
+	}
+}

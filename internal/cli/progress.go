@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/assay-ci/assay/internal/plan"
+	"github.com/assay-ci/assay/internal/result"
+	"github.com/assay-ci/assay/internal/run"
+	"github.com/jedib0t/go-pretty/v6/progress"
+	"golang.org/x/term"
+)
+
+// A display shows the steps of a run to whoever waits for it.
+type display interface {
+	show(run.Event)
+	close()
+}
+
+// newDisplay chooses a live view on a terminal, and one line a cell everywhere else.
+func newDisplay(w io.Writer, total, jobs int) display {
+	tally := &tally{total: total, jobs: jobs, started: time.Now()}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return newLive(f, tally)
+	}
+	return &lines{w: w, tally: tally}
+}
+
+// A tally counts what has happened.
+type tally struct {
+	total, jobs                                  int
+	done, kept, passed, failed, errored, skipped int
+	running                                      int
+	cost                                         float64
+	work                                         time.Duration // of the cells that were run
+	started                                      time.Time
+}
+
+func (t *tally) add(e run.Event) {
+	switch e.Kind {
+	case run.Started:
+		t.running++
+	case run.Retrying:
+		t.running--
+		t.spend(e.Result)
+	case run.Finished:
+		t.done++
+		if e.Kept {
+			t.kept++
+		} else if e.Result.Status != result.Skipped {
+			t.running--
+			t.work += e.Result.Took.Total
+			t.spend(e.Result)
+		}
+		switch e.Result.Status {
+		case result.Passed:
+			t.passed++
+		case result.Failed:
+			t.failed++
+		case result.Errored:
+			t.errored++
+		case result.Skipped:
+			t.skipped++
+		}
+	}
+}
+
+func (t *tally) spend(r *result.Result) {
+	if r.Agent.Usage != nil && r.Agent.Usage.CostUSD != nil {
+		t.cost += *r.Agent.Usage.CostUSD
+	}
+}
+
+// left estimates the time until the end from the cells that were run; negative is not known.
+func (t *tally) left() time.Duration {
+	ran := t.done - t.kept - t.skipped
+	if ran == 0 {
+		return -1
+	}
+	return t.work / time.Duration(ran) * time.Duration(t.total-t.done) / time.Duration(max(1, t.jobs))
+}
+
+func (t *tally) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d/%d cells", t.done, t.total)
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{t.running, "running"}, {t.passed, "passed"}, {t.failed, "failed"}, {t.errored, "errored"}, {t.skipped, "skipped"}, {t.kept, "kept"}} {
+		if part.n > 0 {
+			fmt.Fprintf(&b, " · %d %s", part.n, part.what)
+		}
+	}
+	if t.cost > 0 {
+		fmt.Fprintf(&b, " · $%.2f", t.cost)
+	}
+	if left := t.left(); left > 0 && t.done < t.total {
+		fmt.Fprintf(&b, " · about %s left", left.Round(time.Second))
+	}
+	return b.String()
+}
+
+// lines writes one line a finished cell.
+type lines struct {
+	w     io.Writer
+	tally *tally
+}
+
+func (l *lines) show(e run.Event) {
+	l.tally.add(e)
+	switch e.Kind {
+	case run.Finished:
+		if !e.Kept {
+			fmt.Fprintf(l.w, "[%*d/%d] %s\n", len(fmt.Sprint(l.tally.total)), l.tally.done, l.tally.total, cellLine(e))
+		}
+	case run.Retrying:
+		fmt.Fprintf(l.w, "        %s\n", cellLine(e))
+	}
+}
+
+func (l *lines) close() { fmt.Fprintln(l.w, l.tally) }
+
+// cellLine tells one event in one line: status, cell, time, size of the change, and why.
+func cellLine(e run.Event) string {
+	r := e.Result
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-7s %s", r.Status, cellName(e.Cell))
+	if r.Status != result.Skipped {
+		fmt.Fprintf(&b, "  %.1fs", r.Took.Total.Seconds())
+	}
+	if s := r.DiffScope; s != nil {
+		fmt.Fprintf(&b, "  %s +%d −%d", plural(s.FilesTouched, "file"), s.LinesAdded, s.LinesRemoved)
+	}
+	for _, why := range []string{string(r.Class), string(r.Reason), r.Detail} {
+		if why != "" {
+			fmt.Fprintf(&b, "  %s", printable(why, 200))
+		}
+	}
+	if e.Kind == run.Retrying {
+		fmt.Fprintf(&b, "  (again in %s)", e.Wait.Round(100*time.Millisecond))
+	}
+	return b.String()
+}
+
+func cellName(c plan.Cell) string { return fmt.Sprintf("%s %s t%d", c.Case, c.Arm(), c.Trial) }
+
+// printable makes foreign text safe for a terminal and a log: one line, no control or formatting characters, at most n
+// characters.
+func printable(s string, n int) string {
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case !unicode.IsGraphic(r):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "�"))
+	if runes := []rune(clean); len(runes) > n {
+		return string(runes[:n-1]) + "…"
+	}
+	return clean
+}
+
+// live draws one bar with the tally below it; finished cells that did not pass scroll by above.
+type live struct {
+	writer  progress.Writer
+	tracker *progress.Tracker
+	tally   *tally
+	ended   chan struct{}
+}
+
+func newLive(w io.Writer, t *tally) *live {
+	p := progress.NewWriter()
+	p.SetOutputWriter(w)
+	p.SetAutoStop(false)
+	p.SetTrackerLength(30)
+	p.SetUpdateFrequency(100 * time.Millisecond)
+	p.Style().Visibility.Speed = false
+	p.Style().Visibility.Time = false
+	p.Style().Visibility.Value = false
+	l := &live{writer: p, tracker: &progress.Tracker{Total: int64(t.total)}, tally: t, ended: make(chan struct{})}
+	p.AppendTracker(l.tracker)
+	go func() { defer close(l.ended); p.Render() }()
+	return l
+}
+
+func (l *live) show(e run.Event) {
+	l.tally.add(e)
+	l.tracker.SetValue(int64(l.tally.done))
+	l.tracker.UpdateMessage(l.tally.String())
+	if e.Kind == run.Retrying || e.Kind == run.Finished && e.Result.Status != result.Passed && !e.Kept {
+		l.writer.Log("%s", cellLine(e))
+	}
+}
+
+func (l *live) close() {
+	l.tracker.UpdateMessage(l.tally.String())
+	if l.tally.done == l.tally.total {
+		l.tracker.MarkAsDone()
+	} else {
+		l.tracker.MarkAsErrored()
+	}
+	l.writer.Stop()
+	<-l.ended
+}

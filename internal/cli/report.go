@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"fmt"
+	"iter"
+	"os"
+	"strings"
+
+	"github.com/assay-ci/assay/internal/bench"
+	"github.com/assay-ci/assay/internal/plan"
+	"github.com/assay-ci/assay/internal/report"
+	"github.com/assay-ci/assay/internal/result"
+	"github.com/spf13/cobra"
+)
+
+func newReport(x IO) *cobra.Command {
+	var format, file string
+	var known []string
+	for _, f := range report.Faces {
+		known = append(known, f.Name)
+	}
+	cmd := &cobra.Command{
+		Use:   "report DIR",
+		Short: "write one page from the results in a folder",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, f := range report.Faces {
+				if f.Name != format {
+					continue
+				}
+				b, err := benchmarkOf(args[0])
+				if err != nil {
+					return usage(err)
+				}
+				page, err := f.Render(*b)
+				if err != nil {
+					return err
+				}
+				if file == "" || file == "-" {
+					_, err = x.Out.Write(page)
+					return err
+				}
+				return os.WriteFile(file, page, 0o644)
+			}
+			return usage(fmt.Errorf("--format is %q; it may be %s", format, strings.Join(known, ", ")))
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "md", "one of "+strings.Join(known, ", "))
+	cmd.Flags().StringVarP(&file, "output", "o", "", "`file` to write; standard output when absent")
+	return cmd
+}
+
+func newGate(x IO) *cobra.Command {
+	return &cobra.Command{
+		Use:   "gate DIR",
+		Short: "say by the exit code whether the results in a folder may pass",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			b, err := benchmarkOf(args[0])
+			if err != nil {
+				return usage(err)
+			}
+			fmt.Fprintln(x.Out, report.Headline(*b))
+			if code := b.Gate.ExitCode; code != ExitOK {
+				return &exit{code, nil}
+			}
+			return nil
+		},
+	}
+}
+
+// benchmarkOf reads a ledger into a benchmark: of its own part of the plan, when it is that of a shard.
+func benchmarkOf(dir string) (*bench.Benchmark, error) {
+	m, err := result.ReadManifest(dir)
+	if err != nil {
+		return nil, err
+	}
+	whole := m.Cells
+	if m.Cells, err = plan.Part(whole, m.Shard); err != nil {
+		return nil, err
+	}
+	b, err := bench.Make(m, func(yield func(result.Result, error) bool) {
+		for _, part := range []iter.Seq2[result.Result, error]{result.Read(dir, m.Cells), result.Strangers(dir, whole)} {
+			for r, err := range part {
+				if !yield(r, err) {
+					return
+				}
+			}
+		}
+	})
+	return &b, err
+}

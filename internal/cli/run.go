@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"reflect"
+	"runtime"
+	"time"
+
+	"github.com/assay-ci/assay/internal/bench"
+	"github.com/assay-ci/assay/internal/diffscope"
+	"github.com/assay-ci/assay/internal/plan"
+	"github.com/assay-ci/assay/internal/report"
+	"github.com/assay-ci/assay/internal/result"
+	"github.com/assay-ci/assay/internal/run"
+	"github.com/assay-ci/assay/internal/suite"
+	"github.com/spf13/cobra"
+)
+
+// runOptions are the settings of assay run, whether they came as flags or as inputs of the action.
+type runOptions struct {
+	Suite         string
+	Select        plan.Selection
+	Shard         string
+	Out           string
+	Jobs          int
+	Fresh         bool
+	MaxCostUSD    float64
+	OnUnavailable string
+	AllowPrivate  []string
+	JSON          bool
+}
+
+func newRun(x IO) *cobra.Command {
+	o := runOptions{Suite: "evals"}
+	cmd := &cobra.Command{
+		Use:   "run [SUITE]",
+		Short: "run what the ledger does not hold yet, and write every report",
+		Long: `Run every planned cell that the results folder does not hold yet, then write benchmark.json,
+report.md, report.html and comment.md there. Running again goes on where it stopped.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				o.Suite = args[0]
+			}
+			return runSuite(cmd.Context(), x, o)
+		},
+	}
+	f := cmd.Flags()
+	selectionFlags(cmd, &o.Select)
+	f.IntVar(&o.Jobs, "jobs", runtime.NumCPU(), "cells at the same time")
+	f.StringVar(&o.Shard, "shard", "", "run part `i/n` of the plan only; join the parts with assay merge")
+	f.StringVarP(&o.Out, "out", "o", "assay-results", "folder of the results")
+	f.BoolVar(&o.Fresh, "fresh", false, "run every cell again, also those that the folder holds")
+	f.Float64Var(&o.MaxCostUSD, "max-cost-usd", 0, "stop starting cells when this much is spent (0: as the suite says)")
+	f.StringVar(&o.OnUnavailable, "on-unavailable", "fail", "what to do when something required cannot be reached: fail or skip")
+	f.StringSliceVar(&o.AllowPrivate, "allow-private-hosts", nil, "private `hosts` that sources may be fetched from")
+	f.BoolVar(&o.JSON, "json", false, "print benchmark.json on standard output")
+	return cmd
+}
+
+// selectionFlags declares the flags that narrow a plan.
+func selectionFlags(cmd *cobra.Command, sel *plan.Selection) {
+	f := cmd.Flags()
+	f.StringSliceVar(&sel.Cases, "case", nil, "only these cases (`globs`)")
+	f.StringSliceVar(&sel.Harnesses, "harness", nil, "only these harnesses (`globs`)")
+	f.StringSliceVar(&sel.Models, "model", nil, "only these models (`globs`)")
+	f.StringSliceVar(&sel.Conditions, "condition", nil, "only these conditions (`globs`)")
+	f.IntVar(&sel.Trials, "trials", 0, "trials of each cell (0: as the suite says)")
+}
+
+// runSuite is assay run: load, plan, preflight, run, report.
+func runSuite(ctx context.Context, x IO, o runOptions) error {
+	if o.OnUnavailable != "fail" && o.OnUnavailable != "skip" {
+		return usage(fmt.Errorf("--on-unavailable is %q; it may be fail or skip", o.OnUnavailable))
+	}
+	if o.Jobs < 1 {
+		return usage(fmt.Errorf("--jobs is %d; at least one cell must run at a time", o.Jobs))
+	}
+	w, err := openWork(ctx, x, o.Suite, o.Select, o.AllowPrivate)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	cells, err := plan.Part(w.plan.Cells, o.Shard)
+	if err != nil {
+		return usage(fmt.Errorf("--shard: %w", err))
+	}
+	ledger, err := result.Open(o.Out, time.Now)
+	if err != nil {
+		return ledgerError(err)
+	}
+	defer ledger.Close()
+	if err := w.putManifest(ledger, o); err != nil {
+		return ledgerError(err)
+	}
+	unreached, err := w.preflight(ctx, x, cells, o.OnUnavailable)
+	if err != nil {
+		return err
+	}
+	ro := run.Options{
+		Ledger: ledger, Jobs: o.Jobs, Retries: w.suite.Retries, MaxCost: o.MaxCostUSD,
+		Unreached: unreached, Fresh: o.Fresh,
+	}
+	if ro.MaxCost == 0 {
+		ro.MaxCost = w.suite.Budget.MaxCostUSD
+	}
+	ended := execute(ctx, x, w.kit, cells, ro)
+	if ended != nil && !errors.Is(ended, run.ErrInterrupted) {
+		return ledgerError(ended)
+	}
+	b, err := writeReports(ledger)
+	if err != nil {
+		return ledgerError(err)
+	}
+	if ended != nil {
+		return ended
+	}
+	return announce(x, o, b)
+}
+
+// execute runs the cells under a progress display. Events come from several cells at once; the display takes them one by
+// one.
+func execute(ctx context.Context, x IO, kit *run.Kit, cells []plan.Cell, o run.Options) error {
+	d := newDisplay(x.Err, len(cells), o.Jobs)
+	defer d.close()
+	o.Progress = d.show
+	return run.Run(ctx, kit, cells, o)
+}
+
+// putManifest writes down the plan and all that was fixed before the first cell. An unchanged plan keeps its manifest, and
+// with it the time it was made at.
+func (w *work) putManifest(l *result.Ledger, o runOptions) error {
+	m := w.manifest()
+	m.Shard = o.Shard
+	old, err := result.ReadManifest(l.Dir())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return l.PutManifest(m)
+	case err != nil:
+		return err
+	}
+	if old.Digest == m.Digest && !o.Fresh && !reflect.DeepEqual(old.Gate, m.Gate) {
+		return usage(errors.New("the gate's settings are not those that this folder's results were planned under; run with --fresh or another --out"))
+	}
+	m.Created, m.Host = old.Created, old.Host
+	if !o.Fresh && reflect.DeepEqual(normal(old), normal(m)) {
+		return nil
+	}
+	m.Created, m.Host = time.Now().UTC().Truncate(time.Second), hostFacts()
+	return l.PutManifest(m)
+}
+
+// normal brings a manifest into the form that reading it back gives.
+func normal(m result.Manifest) result.Manifest {
+	m.Schema = result.Schema
+	b, err := json.Marshal(m)
+	if err != nil {
+		return m
+	}
+	var out result.Manifest
+	if err := json.Unmarshal(b, &out); err != nil {
+		return m
+	}
+	return out
+}
+
+func hostFacts() result.Host {
+	return result.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version()}
+}
+
+// ledgerError marks what went wrong with the results folder: a full disk, a missing permission, another writer.
+func ledgerError(err error) error {
+	var locked *result.Locked
+	var coded *exit
+	switch {
+	case errors.As(err, &coded):
+		return err
+	case errors.As(err, &locked):
+		return usage(err)
+	}
+	return unmeasured(fmt.Errorf("%w; free space or fix the folder, then run the same command again to go on", err))
+}
+
+// writeReports makes every page from the ledger alone.
+func writeReports(l *result.Ledger) (*bench.Benchmark, error) {
+	b, err := benchmarkOf(l.Dir())
+	if err != nil {
+		return nil, err
+	}
+	for _, face := range report.Faces {
+		page, err := face.Render(*b)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", face.File, err)
+		}
+		if err := l.PutReport(face.File, page); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// announce prints where the pages are and what they say, and turns the verdict into the exit code.
+func announce(x IO, o runOptions, b *bench.Benchmark) error {
+	if o.JSON {
+		page, err := b.JSON()
+		if err != nil {
+			return err
+		}
+		if _, err := x.Out.Write(page); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(x.Out, "\n%s\n\n", report.Headline(*b))
+		for _, face := range report.Faces {
+			fmt.Fprintf(x.Out, "  %s/%-15s %s\n", o.Out, face.File, face.Doc)
+		}
+	}
+	if o.Shard != "" {
+		return nil // a part has no verdict: assay merge gives that of the whole
+	}
+	if code := b.Gate.ExitCode; code != ExitOK {
+		return &exit{code, nil}
+	}
+	return nil
+}
+
+// manifestGate copies the gate's settings as they are before the first cell runs.
+func manifestGate(g suite.Gate) result.Gate {
+	return result.Gate{
+		Alpha: g.Alpha, MarginPP: g.MarginPP, MarginEqPP: g.MarginEqPP, MDEMaxPP: g.MDEMaxPP,
+		MinCoverage: g.MinCoverage, MinPassRate: g.MinPassRate, Claim: g.Claim, Underpowered: g.Underpowered,
+	}
+}
+
+// gradingRules is the version of the rules by which a tree is measured and graded: part of every grade key.
+const gradingRules = "1/" + diffscope.Algorithm

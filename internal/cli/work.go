@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/assay-ci/assay/internal/diffscope"
+	"github.com/assay-ci/assay/internal/executor"
+	"github.com/assay-ci/assay/internal/plan"
+	"github.com/assay-ci/assay/internal/result"
+	"github.com/assay-ci/assay/internal/run"
+	"github.com/assay-ci/assay/internal/sandbox"
+	"github.com/assay-ci/assay/internal/suite"
+)
+
+// work is a suite that has been loaded, built and planned: what every command starts from that runs or checks cells.
+type work struct {
+	project *project
+	suite   *suite.Suite
+	kit     *run.Kit
+	plan    *plan.Plan
+	scratch string
+}
+
+// openWork loads and builds a suite and plans its cells. Nothing is written but an empty scratch folder, which close
+// removes.
+func openWork(ctx context.Context, x IO, arg string, sel plan.Selection, allow []string) (*work, error) {
+	p, err := openProject(arg)
+	if err != nil {
+		return nil, err
+	}
+	s, err := p.load()
+	if err != nil && !onlyOthersAreBroken(s, sel) {
+		return nil, err
+	}
+	if err != nil {
+		fmt.Fprintf(x.Err, "%v\n(faults of cases that were not selected)\n\n", err)
+	}
+	for _, warning := range p.relative(s.Warnings) {
+		fmt.Fprintln(x.Err, warning.Error())
+	}
+	w := &work{project: p, suite: s}
+	if w.scratch, err = os.MkdirTemp(x.getenv("TMPDIR"), "assay-"); err != nil {
+		return nil, unmeasured(err)
+	}
+	if err := w.build(ctx, x, sel, allow); err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// build makes the kit and the plan.
+func (w *work) build(ctx context.Context, x IO, sel plan.Selection, allow []string) error {
+	box, err := newSandbox(x, w.project, w.scratch, allow)
+	if err != nil {
+		return unmeasured(err)
+	}
+	if w.kit, err = run.Build(w.suite, w.project.fsys, box, time.Now); err != nil {
+		return w.project.relate(err)
+	}
+	sel.Executor, sel.Rules = hostExecutor, gradingRules
+	sel.Versions = w.kit.Versions(ctx, x.getenv("PATH"))
+	if w.plan, err = plan.Expand(w.suite, sel); err != nil {
+		return usage(err)
+	}
+	return nil
+}
+
+const hostExecutor = "host"
+
+// newSandbox wires the sandbox to the host executor and to this program as its supervisor.
+func newSandbox(x IO, p *project, scratch string, allow []string) (*sandbox.Sandbox, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cache := x.getenv("ASSAY_CACHE")
+	if cache == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("%w; set ASSAY_CACHE to a folder for sources and environments", err)
+		}
+		cache = filepath.Join(dir, "assay")
+	}
+	return sandbox.New(sandbox.Options{
+		Suite: p.root, Scratch: scratch, Cache: cache, Allow: allow,
+		NewExecutor: func(f sandbox.Folders, env []string) (executor.Executor, error) {
+			return executor.NewHost(executor.HostOptions{
+				Work: f.Work, Home: f.Home, Tmp: f.Tmp, Env: env, Host: x.Env,
+				Supervisor: []string{program, superviseName}, Token: rand.Text(),
+			})
+		},
+	})
+}
+
+// onlyOthersAreBroken tells whether the selection names cases, and all that it names are sound: the faults of one case
+// never stop another.
+func onlyOthersAreBroken(s *suite.Suite, sel plan.Selection) bool {
+	if s == nil || len(sel.Cases) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(sel.Cases, func(name string) bool {
+		return !slices.ContainsFunc(s.Cases, func(c suite.Case) bool { return c.ID == name })
+	})
+}
+
+func (w *work) close() {
+	if err := os.RemoveAll(w.scratch); err != nil {
+		_ = err // an agent's folder that cannot be removed is the operating system's to clean
+	}
+}
+
+// preflight reaches for everything that the cells need, says what cannot be reached, and returns why cells are skipped,
+// by key. Something required stops the run under the policy fail.
+func (w *work) preflight(ctx context.Context, x IO, cells []plan.Cell, policy string) (map[string]string, error) {
+	out, err := w.kit.Preflight(ctx, cells, x.getenv("PATH"))
+	if err != nil {
+		return nil, w.project.relate(err)
+	}
+	printUnreachable(x, out)
+	skipped := map[string]string{}
+	for _, u := range out {
+		if u.Required && policy == "fail" {
+			return nil, unmeasured(errors.New("something required cannot be reached, so nothing was run; --on-unavailable skip runs the rest"))
+		}
+		for _, key := range u.Cells {
+			skipped[key] = u.What + ": " + u.Text
+		}
+	}
+	return skipped, nil
+}
+
+// manifest is the plan with all that is fixed before the first cell runs.
+func (w *work) manifest() result.Manifest {
+	s := w.suite
+	m := result.Manifest{
+		Tool: version(), Suite: s.Name, Digest: s.Digest, Seed: w.plan.Seed, Executor: hostExecutor,
+		Algorithm: diffscope.Algorithm, Created: time.Now().UTC().Truncate(time.Second), Host: hostFacts(),
+		Isolation: isolationOf(hostExecutor), Gate: manifestGate(s.Gate), Cells: w.plan.Cells,
+	}
+	for _, h := range s.Harnesses {
+		m.Harnesses = append(m.Harnesses, w.kit.Describe(h))
+	}
+	for _, c := range s.Conditions {
+		m.Conditions = append(m.Conditions, result.Condition{ID: c.ID, Baseline: c.Baseline, Digest: c.Digest})
+	}
+	for _, c := range s.Cases {
+		m.Cases = append(m.Cases, result.Case{ID: c.ID, File: c.File, Line: c.At.Line, AgentDigest: c.AgentDigest, GradeDigest: c.GradeDigest})
+	}
+	return m
+}
+
+// isolationOf is the executor's own sentence about what it does not protect.
+func isolationOf(kind string) string {
+	for _, k := range executor.Kinds {
+		if k.Name == kind {
+			return k.Isolation
+		}
+	}
+	return ""
+}

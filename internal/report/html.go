@@ -1,0 +1,226 @@
+package report
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"math"
+	"strings"
+
+	"github.com/assay-ci/assay/internal/bench"
+)
+
+//go:embed page.html
+var pageHTML string
+
+//go:embed page.css
+var pageCSS string
+
+// How much of a large run the page holds; benchmark.json has the rest. A page stays below about five megabytes.
+const (
+	mostCaseRows    = 500
+	mostCellDetails = 2000
+	evidenceHTML    = 600 // characters
+)
+
+// HTML is report.html: one file that needs no network and runs no script.
+func HTML(b bench.Benchmark) ([]byte, error) {
+	t, err := template.New("page").Funcs(template.FuncMap{
+		"word": word, "short": short, "signed": signed, "percent": percent, "p": pValue, "name": plainName, "missingWhy": missingWhy,
+		"estimate":    func(e *bench.Estimate) string { return estimate(short, e) },
+		"rateBar":     rateBar,
+		"effectBar":   effectBar,
+		"interval":    func(c bench.Comparison) string { return interval(signed, c.LoPP, c.HiPP) },
+		"like":        func(i *bench.Interval) string { return interval(signed, &i.LoPP, &i.HiPP) },
+		"clean":       func(s string) string { return clean(s, evidenceHTML) },
+		"verbatim":    func(s string) string { return lined(s, evidenceHTML) },
+		"smaller":     func() string { return smallerIsNotBetter },
+		"dotLegend":   func() string { return dotLegend },
+		"firstHidden": func(n, most int) int { return max(0, n-most) },
+	}).Parse(pageHTML)
+	if err != nil {
+		return nil, fmt.Errorf("page.html: %w", err)
+	}
+	var out bytes.Buffer
+	if err := t.Execute(&out, newPage(b)); err != nil {
+		return nil, fmt.Errorf("report.html: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// A page is what the template shows.
+type page struct {
+	bench.Benchmark
+	CSS         template.CSS
+	Policy      string // content security policy: the style sheet of this page and nothing else
+	Title       string
+	Scripted    string
+	Sentences   []string
+	Coverage    string
+	Rows        []armRow
+	Scale       float64
+	Fell, Rose  []moved
+	Groups      []caseGroup
+	CasesHidden int
+	NotScored   []bench.Missing
+	Method      []string
+	Provenance  [][2]string
+}
+
+// An armRow is an arm with its comparison, if it has one.
+type armRow struct {
+	bench.Arm
+	Comparison *bench.Comparison
+}
+
+// A caseGroup is the cases of one harness and model.
+type caseGroup struct {
+	group
+	Cases []caseRow
+}
+
+// A caseRow is one case with a column for each arm.
+type caseRow struct {
+	Case    string
+	Changed string // worse, better or empty
+	Cells   []caseCell
+	Runs    []bench.Run // with details; nil when the page has no room for them
+	Missing []bench.Missing
+}
+
+// A caseCell is one case in one arm.
+type caseCell struct {
+	bench.CaseArm
+	Dots  []string
+	Scope string
+	Width float64 // of the bar of lines changed, 0 to 100, relative to the widest of the page
+}
+
+func newPage(b bench.Benchmark) page {
+	sum := sha256.Sum256([]byte(pageCSS))
+	p := page{
+		Benchmark: b, CSS: template.CSS(pageCSS),
+		Policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'",
+		Title:  title(b), Scripted: scripted(b), Sentences: sentences(b, plain), Coverage: coverageLine(b), Scale: barScale(b),
+		NotScored: b.Missing[:min(len(b.Missing), mostRows)], Method: method(b), Provenance: provenance(b),
+	}
+	for _, a := range b.Arms {
+		p.Rows = append(p.Rows, armRow{a, comparisonOf(b, a.ArmID)})
+	}
+	p.Fell, p.Rose = movedCases(b)
+	names := shownCases(caseNames(b), p.Fell, p.Rose)
+	p.CasesHidden = len(caseNames(b)) - len(names)
+	p.Groups = caseGroups(b, names, p.Fell, p.Rose)
+	p.Fell, p.Rose = p.Fell[:min(len(p.Fell), mostRows)], p.Rose[:min(len(p.Rose), mostRows)]
+	return p
+}
+
+// shownCases are all cases, or in a large run those that moved and then as many others as there is room for.
+func shownCases(names []string, lists ...[]moved) []string {
+	if len(names) <= mostCaseRows {
+		return names
+	}
+	first := changed(names, lists...)
+	is := make(map[string]bool)
+	for _, n := range first {
+		is[n] = true
+	}
+	for _, n := range names {
+		if !is[n] {
+			first = append(first, n)
+		}
+	}
+	return first[:mostCaseRows]
+}
+
+func caseGroups(b bench.Benchmark, names []string, fell, rose []moved) []caseGroup {
+	type slot struct{ harness, model, name string }
+	runs, missing, changes := make(map[slot][]bench.Run), make(map[slot][]bench.Missing), make(map[slot]string)
+	for _, r := range b.Runs {
+		at := slot{r.Harness, r.Model, r.Case}
+		runs[at] = append(runs[at], r)
+	}
+	for _, m := range b.Missing {
+		at := slot{m.Harness, m.Model, m.Case}
+		missing[at] = append(missing[at], m)
+	}
+	for _, m := range rose {
+		changes[slot{m.Head.Harness, m.Head.Model, m.Case}] = "better"
+	}
+	for _, m := range fell { // a case that fell in one arm is worth a look, whatever it did in others
+		changes[slot{m.Head.Harness, m.Head.Model, m.Case}] = "worse"
+	}
+	widest := 0.0
+	for _, c := range b.CaseArms {
+		if c.LinesChanged != nil {
+			widest = max(widest, *c.LinesChanged)
+		}
+	}
+	marks, found, room := dots(b), byCase(b), mostCellDetails
+	var out []caseGroup
+	for _, g := range groups(b) {
+		cg := caseGroup{group: g}
+		for _, name := range names {
+			at := slot{g.Harness, g.Model, name}
+			row := caseRow{Case: name, Changed: changes[at], Missing: missing[at]}
+			if room -= len(runs[at]); room >= 0 {
+				row.Runs = runs[at]
+			}
+			for _, a := range g.Arms {
+				c := found[caseArm{name, a.ArmID}]
+				cell := caseCell{CaseArm: c, Dots: marks[caseArm{name, a.ArmID}], Scope: scopeOf(c.FilesTouched, c.LinesChanged)}
+				if c.LinesChanged != nil && widest > 0 {
+					cell.Width = math.Round(1000**c.LinesChanged/widest) / 10
+				}
+				row.Cells = append(row.Cells, cell)
+			}
+			cg.Cases = append(cg.Cases, row)
+		}
+		out = append(out, cg)
+	}
+	return out
+}
+
+// lined is foreign text that keeps its lines.
+func lined(s string, limit int) string {
+	var lines []string
+	for line := range strings.SplitSeq(s, "\n") {
+		line = clean(line, limit)
+		if limit -= len([]rune(line)); limit < 0 {
+			break
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// A svgBar is an interval on a line, in units of the picture.
+type svgBar struct{ Lo, At, Hi float64 }
+
+// barPixels is the width of a picture of an interval.
+const barPixels = 160
+
+// rateBar places a rate and its interval on a line from 0 to 1.
+func rateBar(e *bench.Estimate) *svgBar {
+	if e == nil || e.Lo == nil || e.Hi == nil {
+		return nil
+	}
+	return &svgBar{pixel(*e.Lo), pixel(e.Value), pixel(*e.Hi)}
+}
+
+// effectBar places an effect and its interval on a line from −scale to +scale.
+func effectBar(c *bench.Comparison, scale float64) *svgBar {
+	if c == nil || c.EffectPP == nil || c.LoPP == nil || c.HiPP == nil {
+		return nil
+	}
+	at := func(v float64) float64 { return pixel((v + scale) / (2 * scale)) }
+	return &svgBar{at(*c.LoPP), at(*c.EffectPP), at(*c.HiPP)}
+}
+
+// pixel is a share of the picture, with room for the ends.
+func pixel(share float64) float64 {
+	return math.Round(10*(4+min(1, max(0, share))*(barPixels-8))) / 10
+}

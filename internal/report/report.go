@@ -1,0 +1,507 @@
+// Package report turns a benchmark into pages: [Faces] is the table of them, and each face is one function from a
+// benchmark to bytes. To add a page, write one file with such a function and give it a row.
+//
+// Pages count nothing. Every number they show is a field of the benchmark, so two pages cannot disagree. Everything
+// that agents, suites and models wrote is text and never markup: Markdown goes through one escaper (escape.go), HTML
+// through html/template. No page says that nothing got worse unless the numbers do: no evidence stays no evidence.
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/assay-ci/assay/internal/bench"
+)
+
+// A Face is one page. Render is pure: the same benchmark gives the same bytes.
+type Face struct {
+	Name   string // for --format
+	File   string // in the folder of results
+	Doc    string
+	Render func(bench.Benchmark) ([]byte, error)
+}
+
+// Faces are all pages there are.
+var Faces = []Face{
+	{"json", "benchmark.json", "every number, for programs", bench.Benchmark.JSON},
+	{"md", "report.md", "the whole report, for reading in a terminal or a repository", Markdown},
+	{"html", "report.html", "the whole report in one file that needs no network", HTML},
+	{"comment", "comment.md", "the report as a comment on a pull request, within its size limit", commentFace},
+}
+
+// smallerIsNotBetter stands beside every table that shows diff scope.
+const smallerIsNotBetter = "A smaller diff is not better by itself; read it next to the pass rate."
+
+// scripted stands on top of every page whose agents, or some of them, no model drove.
+func scripted(b bench.Benchmark) string {
+	if !b.Simulated {
+		return ""
+	}
+	return fmt.Sprintf("The agents of %s are scripted. These numbers show what the tool does; they say nothing about any model.", strings.Join(b.Metadata.Simulated, ", "))
+}
+
+// word is a verdict as pages print it: glyph and word always together, since neither mail nor every eye shows colour.
+func word(v bench.Verdict) string {
+	switch v {
+	case bench.Regressed:
+		return "❌ regressed"
+	case bench.Improved:
+		return "✅ improved"
+	case bench.Equivalent:
+		return "🟰 equivalent"
+	case bench.NoEvidence:
+		return "⚪ no evidence"
+	case bench.Underpowered:
+		return "⚪ underpowered"
+	}
+	return "⛔ invalid"
+}
+
+// Headline is the verdict in one line of plain text. It may hold text of the suite and is not escaped.
+func Headline(b bench.Benchmark) string {
+	return title(b) + ": " + strings.Join(sentences(b, plain), " ")
+}
+
+// title is the verdict of the suite, with how many of its comparisons share it when there are several.
+func title(b bench.Benchmark) string {
+	if len(b.Comparisons) < 2 {
+		return word(b.Verdict)
+	}
+	same := 0
+	for _, c := range b.Comparisons {
+		if c.Verdict == b.Verdict {
+			same++
+		}
+	}
+	return fmt.Sprintf("%s, %d of %d arms", word(b.Verdict), same, len(b.Comparisons))
+}
+
+// mostSentences bounds the comparisons that a headline tells of; the table has them all.
+const mostSentences = 3
+
+// A markup writes foreign text in the language of a page.
+type markup struct {
+	name func(parts ...string) string // an arm, a condition or a case
+	text func(s string) string
+}
+
+// plain is the markup of a terminal.
+var plain = markup{plainName, func(s string) string { return clean(s, sentenceSize) }}
+
+// sentenceSize bounds a reason, in characters.
+const sentenceSize = 600
+
+// sentences tell what the comparisons found, those with the suite's verdict first.
+func sentences(b bench.Benchmark, m markup) []string {
+	if len(b.Comparisons) == 0 {
+		return []string{capital(m.text(b.Reason.Text)) + "."}
+	}
+	order := slices.Clone(b.Comparisons)
+	slices.SortStableFunc(order, func(x, y bench.Comparison) int {
+		return rank(x.Verdict == b.Verdict) - rank(y.Verdict == b.Verdict)
+	})
+	var out []string
+	for _, c := range order[:min(len(order), mostSentences)] {
+		out = append(out, sentence(c, m))
+	}
+	if more := len(order) - len(out); more > 0 {
+		out = append(out, fmt.Sprintf("%d more below.", more))
+	}
+	if b.Gate.By == "below_floor" {
+		out = append(out, "The gate says no: "+m.text(b.Gate.Text)+".")
+	}
+	return out
+}
+
+func rank(first bool) int {
+	if first {
+		return 0
+	}
+	return 1
+}
+
+// sentence tells what one comparison found. Only the two clear verdicts use a verb of change.
+func sentence(c bench.Comparison, m markup) string {
+	head, base := m.name(c.Head.ID.Harness, c.Head.ID.Model, c.Head.ID.Condition), m.name(c.Base.ID.Condition)
+	numbers := ""
+	if c.EffectPP != nil {
+		numbers = fmt.Sprintf("%s pp, %s", signed(*c.EffectPP), interval(signed, c.LoPP, c.HiPP))
+	}
+	switch c.Verdict {
+	case bench.Regressed:
+		return fmt.Sprintf("%s passes less than %s: %s; p = %s, margin %s pp%s.", head, base, numbers, pValue(c.PGlobal), short(c.MarginPP), caseList(c, m, true))
+	case bench.Improved:
+		return fmt.Sprintf("%s passes more than %s: %s; p = %s, margin %s pp%s.", head, base, numbers, pValue(c.PGlobalBetter), short(c.MarginPP), caseList(c, m, false))
+	case bench.Equivalent:
+		return fmt.Sprintf("%s and %s are the same for practical purposes: %s.", head, base, m.text(reasonText(c)))
+	case bench.NoEvidence:
+		return fmt.Sprintf("%s against %s allows no verdict (%s): %s.", head, base, numbers, m.text(reasonText(c)))
+	case bench.Underpowered:
+		return fmt.Sprintf("%s against %s could not be decided (%s): %s.", head, base, numbers, m.text(reasonText(c)))
+	}
+	return fmt.Sprintf("%s against %s was not measured well enough: %s.", head, base, m.text(reasonText(c)))
+}
+
+// caseList names the cases that moved significantly by themselves.
+func caseList(c bench.Comparison, m markup, worse bool) string {
+	const most = 3
+	var moved []string
+	for _, p := range c.PCases {
+		if worse && p.Regressed || !worse && p.Improved {
+			moved = append(moved, fmt.Sprintf("%s %d/%d → %d/%d", m.name(p.Case), p.Base.Passed, p.Base.N, p.Head.Passed, p.Head.N))
+		}
+	}
+	if len(moved) > most {
+		moved = append(moved[:most], fmt.Sprintf("%d more", len(moved)-most))
+	}
+	if len(moved) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(moved, ", ")
+}
+
+func reasonText(c bench.Comparison) string {
+	var out []string
+	for _, r := range c.Reasons {
+		out = append(out, r.Text)
+	}
+	return strings.Join(out, "; ")
+}
+
+// plainName is a name of several parts on one line.
+func plainName(parts ...string) string {
+	short := make([]string, len(parts))
+	for i, p := range parts {
+		short[i] = clean(p, 40) // a name is no place for a story
+	}
+	return strings.Join(short, " · ")
+}
+
+func capital(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// coverageLine says how much of the plan was scored.
+func coverageLine(b bench.Benchmark) string {
+	c := b.Coverage
+	line := fmt.Sprintf("Coverage %.0f %%: %d of %d planned cells scored", 100*math.Floor(100*c.Share)/100, c.Scored, c.Planned)
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{c.Errored, "errored"}, {c.Skipped, "skipped"}, {c.Pending, "pending"}} {
+		if part.n > 0 {
+			line += fmt.Sprintf(", %d %s", part.n, part.what)
+		}
+	}
+	if b.Interrupted {
+		line += ". The run was stopped before its end"
+	}
+	return line + "."
+}
+
+// comparisonOf is the comparison in which an arm is the head, or nil.
+func comparisonOf(b bench.Benchmark, arm bench.ArmID) *bench.Comparison {
+	for i := range b.Comparisons {
+		if b.Comparisons[i].Head.ID == arm {
+			return &b.Comparisons[i]
+		}
+	}
+	return nil
+}
+
+// A moved case passed less, or more, often in the head of a comparison than in its base.
+type moved struct {
+	bench.CasePair
+	Head, Base bench.ArmID
+	Why        string // of a case that fell: a failed assertion and its evidence
+}
+
+// movedCases lists the cases whose rate fell and those whose rate rose, the largest significance first.
+func movedCases(b bench.Benchmark) (fell, rose []moved) {
+	why := failures(b)
+	for _, c := range b.Comparisons {
+		for _, p := range c.PCases {
+			m := moved{CasePair: p, Head: c.Head.ID, Base: c.Base.ID}
+			switch cross := p.Head.Passed*p.Base.N - p.Base.Passed*p.Head.N; {
+			case cross < 0:
+				m.Why = why[caseArm{p.Case, c.Head.ID}]
+				fell = append(fell, m)
+			case cross > 0:
+				rose = append(rose, m)
+			}
+		}
+	}
+	slices.SortStableFunc(fell, func(x, y moved) int { return compareFloat(x.P, y.P) })
+	slices.SortStableFunc(rose, func(x, y moved) int { return compareFloat(x.PImproved, y.PImproved) })
+	return fell, rose
+}
+
+func compareFloat(x, y float64) int {
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return 0
+}
+
+type caseArm struct {
+	name string
+	arm  bench.ArmID
+}
+
+// failures gives the first failed assertion of each case and arm.
+func failures(b bench.Benchmark) map[caseArm]string {
+	out := make(map[caseArm]string)
+	for _, r := range b.Runs {
+		at := caseArm{r.Case, r.Arm()}
+		if out[at] != "" {
+			continue
+		}
+		for _, e := range r.Expectations {
+			if e.Passed != nil && !*e.Passed {
+				out[at] = strings.TrimSuffix(e.ID+": "+e.Evidence, ": ")
+				break
+			}
+		}
+	}
+	return out
+}
+
+// dots are the cells of each case and arm in the order of trials: ● passed, ○ failed, ✕ errored, – skipped, · pending.
+func dots(b bench.Benchmark) map[caseArm][]string {
+	type cell struct {
+		trial int
+		dot   string
+	}
+	cells := make(map[caseArm][]cell)
+	for _, r := range b.Runs {
+		if dot := map[string]string{"passed": "●", "failed": "○"}[string(r.Status)]; dot != "" {
+			at := caseArm{r.Case, r.Arm()}
+			cells[at] = append(cells[at], cell{r.Trial, dot})
+		}
+	}
+	for _, m := range b.Missing {
+		dot := map[string]string{"errored": "✕", "skipped": "–"}[m.Status]
+		if dot == "" {
+			dot = "·"
+		}
+		at := caseArm{m.Case, m.Arm()}
+		cells[at] = append(cells[at], cell{m.Trial, dot})
+	}
+	out := make(map[caseArm][]string, len(cells))
+	for at, list := range cells {
+		slices.SortStableFunc(list, func(x, y cell) int { return x.trial - y.trial })
+		for _, c := range list {
+			out[at] = append(out[at], c.dot)
+		}
+	}
+	return out
+}
+
+// dotLegend explains dots.
+const dotLegend = "● passed ○ failed ✕ errored – skipped · no result"
+
+// A group is all arms of one harness and model: a baseline and its candidates.
+type group struct {
+	Harness, Model string
+	Arms           []bench.Arm
+}
+
+func groups(b bench.Benchmark) []group {
+	var out []group
+	for _, a := range b.Arms {
+		if n := len(out); n == 0 || out[n-1].Harness != a.Harness || out[n-1].Model != a.Model {
+			out = append(out, group{Harness: a.Harness, Model: a.Model})
+		}
+		last := &out[len(out)-1]
+		last.Arms = append(last.Arms, a)
+	}
+	return out
+}
+
+// caseNames are the cases, by name.
+func caseNames(b bench.Benchmark) []string {
+	var out []string
+	for _, c := range b.CaseArms {
+		if len(out) == 0 || out[len(out)-1] != c.Case {
+			out = append(out, c.Case)
+		}
+	}
+	return out
+}
+
+// byCase finds what an arm did on a case.
+func byCase(b bench.Benchmark) map[caseArm]bench.CaseArm {
+	out := make(map[caseArm]bench.CaseArm, len(b.CaseArms))
+	for _, c := range b.CaseArms {
+		out[caseArm{c.Case, c.ArmID}] = c
+	}
+	return out
+}
+
+// scopeOf is a diff scope as "files / lines" of two known numbers.
+func scopeOf(files, lines *float64) string {
+	if files == nil || lines == nil {
+		return unknown
+	}
+	return short(*files) + " / " + short(*lines)
+}
+
+// missingWhy is the class or reason of a cell that is in no rate, and its detail.
+func missingWhy(m bench.Missing) string {
+	why := m.Class
+	if why == "" {
+		why = m.Reason
+	}
+	if m.Attempts > 1 {
+		why += fmt.Sprintf(", %d attempts", m.Attempts)
+	}
+	return strings.TrimPrefix(why, ", ")
+}
+
+// method is the paragraphs on how the numbers came about.
+func method(b bench.Benchmark) []string {
+	g := b.Gate.Settings
+	out := []string{
+		"A pass rate is the mean over cases of each case's rate, with a 95 % interval at the effective size (Wilson). Only passed and failed cells are in it.",
+		fmt.Sprintf("Comparisons are paired by case. The effect carries a 95 %% stratified Newcombe interval; p is one-sided from the exact stratified test; single cases are adjusted by Holm. "+
+			"α = %s shared by %d %s, margin %s pp, equivalence margin %s pp, largest acceptable detectable effect %s pp, least coverage %s %%.",
+			short(g.Alpha), len(b.Comparisons), plural(len(b.Comparisons), "comparison", "comparisons"), short(g.MarginPP), short(g.MarginEqPP), short(g.MDEMaxPP), short(100*g.MinCoverage)),
+		"Diff scope is the median over cases of the median over passed trials: files touched, and lines added and removed together.",
+	}
+	for _, c := range b.Comparisons {
+		for _, w := range c.Warnings {
+			out = append(out, fmt.Sprintf("Warning for %s: %s.", plainName(c.Head.ID.Harness, c.Head.ID.Model, c.Head.ID.Condition), w.Text))
+		}
+	}
+	return append(out, b.Notes...)
+}
+
+// provenance is what was run with what, by name.
+func provenance(b bench.Benchmark) [][2]string {
+	return [][2]string{
+		{"suite", b.Metadata.Suite},
+		{"tool", "assay " + b.Metadata.Tool},
+		{"seed", b.Metadata.Seed},
+		{"executor", b.Fingerprint.Executor},
+		{"isolation", b.Metadata.Isolation},
+		{"diff algorithm", b.Fingerprint.Algorithm},
+		{"suite digest", b.Fingerprint.Suite},
+		{"fingerprint", b.Fingerprint.Digest},
+	}
+}
+
+// unknown is what stands for a number that was not measured.
+const unknown = "–"
+
+// signed is a difference in percentage points with a true minus sign.
+func signed(v float64) string {
+	s := fmt.Sprintf("%+.1f", v)
+	if s == "+0.0" || s == "-0.0" {
+		return "0.0"
+	}
+	return strings.Replace(s, "-", "−", 1)
+}
+
+// short is a number with at most three significant digits, and all digits of a large whole part.
+func short(v float64) string {
+	if math.Abs(v) >= 100 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return strings.Replace(fmt.Sprintf("%.3g", v), "-", "−", 1)
+}
+
+func percent(v float64) string { return fmt.Sprintf("%.1f", 100*v) }
+
+// interval is "lo … hi", or a dash without one.
+func interval(format func(float64) string, lo, hi *float64) string {
+	if lo == nil || hi == nil {
+		return unknown
+	}
+	return format(*lo) + " … " + format(*hi)
+}
+
+// estimate is "value (lo … hi)"; the interval is left out where there is none.
+func estimate(format func(float64) string, e *bench.Estimate) string {
+	switch {
+	case e == nil:
+		return unknown
+	case e.Lo == nil || e.Hi == nil:
+		return format(e.Value)
+	}
+	return fmt.Sprintf("%s (%s)", format(e.Value), interval(format, e.Lo, e.Hi))
+}
+
+// pValue never prints a zero.
+func pValue(p *float64) string {
+	switch {
+	case p == nil:
+		return unknown
+	case *p < 1e-4:
+		return "< 0.0001"
+	case *p > 0.9999:
+		return "1"
+	}
+	return fmt.Sprintf("%.2g", *p)
+}
+
+// money is a cost with what is not known of it.
+func money(c bench.Cost) string {
+	switch {
+	case c.USD == nil:
+		return unknown
+	case c.Unknown > 0:
+		return fmt.Sprintf("≥ $%.2f (%d unknown)", *c.USD, c.Unknown)
+	}
+	return fmt.Sprintf("$%.2f", *c.USD)
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// barWidth is the length of an interval bar in characters.
+const barWidth = 21
+
+// barScale is the smallest of a few round bounds, in percentage points, that holds every interval of a page.
+func barScale(b bench.Benchmark) float64 {
+	most := 0.0
+	for _, c := range b.Comparisons {
+		for _, v := range []*float64{c.EffectPP, c.LoPP, c.HiPP} {
+			if v != nil {
+				most = max(most, math.Abs(*v))
+			}
+		}
+	}
+	for _, scale := range []float64{10, 25, 50} {
+		if most <= scale {
+			return scale
+		}
+	}
+	return 100
+}
+
+// bar draws lo ≤ value ≤ hi on a line from −scale to +scale, with zero in its middle.
+func bar(lo, value, hi, scale float64) string {
+	at := func(v float64) int {
+		return min(barWidth-1, max(0, int(math.Round((v+scale)/(2*scale)*(barWidth-1)))))
+	}
+	line := []rune(strings.Repeat("·", barWidth))
+	for i := at(lo); i <= at(hi); i++ {
+		line[i] = '━'
+	}
+	line[barWidth/2] = '│'
+	line[at(lo)], line[at(hi)] = '┣', '┫'
+	line[at(value)] = '╋'
+	return string(line)
+}

@@ -1,0 +1,158 @@
+// Package internal holds the rooms of the house. This test is the plan of the house: which room may use which, and which
+// outside library belongs to which room. An arrow that is not in the table fails the build; change the table only with an
+// ADR that says why.
+package internal
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/assay-ci/assay"
+
+// rooms says what each room may import of ours.
+var rooms = map[string][]string{
+	"suite":     {},
+	"plan":      {"suite"},
+	"trace":     {},
+	"executor":  {},
+	"sandbox":   {"suite", "executor"},
+	"diffscope": {},
+	"responder": {"trace"},
+	"harness":   {"executor", "trace", "responder"},
+	"grade":     {"executor", "trace", "diffscope", "result"},
+	"run":       {"suite", "plan", "sandbox", "harness", "responder", "grade", "diffscope", "result", "trace", "executor"},
+	"result":    {"plan", "trace", "diffscope"},
+	"bench":     {"result", "plan", "trace", "diffscope"},
+	"report":    {"bench", "result", "trace"},
+	"cli":       {"suite", "plan", "trace", "executor", "sandbox", "diffscope", "responder", "harness", "grade", "run", "result", "bench", "report"},
+}
+
+// owners says which rooms may import an outside module; a module that is not listed may not be used at all.
+var owners = map[string][]string{
+	"gopkg.in/yaml.v3":                 {"suite"},
+	"github.com/invopop/jsonschema":    {"suite", "bench"},
+	"github.com/go-git/go-git/v5":      {"sandbox", "diffscope"},
+	"github.com/sourcegraph/go-diff":   {"diffscope"},
+	"github.com/bmatcuk/doublestar/v4": {"suite", "sandbox", "diffscope", "grade"},
+	"golang.org/x/sys":                 {"executor", "sandbox", "diffscope", "run"},
+	"golang.org/x/sync":                {"run", "sandbox", "diffscope"},
+	"golang.org/x/term":                {"cli"},
+	"github.com/google/renameio/v2":    {"result"},
+	"github.com/gofrs/flock":           {"result", "sandbox"},
+	"gonum.org/v1/gonum":               {"bench"},
+	"github.com/aclements/go-moremath": {"bench"},
+	"github.com/spf13/cobra":           {"cli"},
+	"github.com/jedib0t/go-pretty/v6":  {"cli"},
+}
+
+func TestArrows(t *testing.T) {
+	for _, p := range packages(t) {
+		room := strings.TrimPrefix(p.ImportPath, module+"/internal/")
+		allowed, known := rooms[room]
+		if !known {
+			t.Errorf("room %s is not in the plan of the house", room)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if other, ok := strings.CutPrefix(imp, module+"/internal/"); ok {
+				if !slices.Contains(allowed, other) {
+					t.Errorf("%s must not use %s", room, other)
+				}
+				continue
+			}
+			if !strings.Contains(strings.Split(imp, "/")[0], ".") {
+				continue // standard library
+			}
+			owner := ownersOf(imp)
+			if owner == nil {
+				t.Errorf("%s uses %s, which is not in the plan of the house", room, imp)
+			} else if !slices.Contains(owner, room) {
+				t.Errorf("%s uses %s, which belongs to %s", room, imp, strings.Join(owner, ", "))
+			}
+		}
+	}
+}
+
+// TestPlanIsUsed keeps the plan honest: an arrow or a library that no code uses is taken out of it.
+func TestPlanIsUsed(t *testing.T) {
+	used := map[string]bool{}
+	for _, p := range packages(t) {
+		room := strings.TrimPrefix(p.ImportPath, module+"/internal/")
+		for _, imp := range p.Imports {
+			if other, ok := strings.CutPrefix(imp, module+"/internal/"); ok {
+				used[room+" → "+other] = true
+			}
+			for mod := range owners {
+				if imp == mod || strings.HasPrefix(imp, mod+"/") {
+					used[room+" → "+mod] = true
+				}
+			}
+		}
+	}
+	for room, others := range rooms {
+		for _, other := range others {
+			if !used[room+" → "+other] {
+				t.Errorf("the plan lets %s use %s, and it does not", room, other)
+			}
+		}
+	}
+	for mod, list := range owners {
+		for _, room := range list {
+			if !used[room+" → "+mod] {
+				t.Errorf("the plan lets %s use %s, and it does not", room, mod)
+			}
+		}
+	}
+}
+
+// TestPackageComments holds every room to say what it gives, in the file named like its folder.
+func TestPackageComments(t *testing.T) {
+	for _, p := range packages(t) {
+		room := path.Base(p.ImportPath)
+		if !strings.HasPrefix(p.Doc, "Package "+room+" ") {
+			t.Errorf("%s has no package comment that starts with its name", room)
+		}
+	}
+}
+
+type goPackage struct {
+	ImportPath string
+	Doc        string
+	Imports    []string
+}
+
+func packages(t *testing.T) []goPackage {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Doc,Imports", "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []goPackage
+	for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
+		var p goPackage
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		if p.ImportPath != module+"/internal" {
+			all = append(all, p)
+		}
+	}
+	if len(all) < len(rooms) {
+		t.Fatalf("go list found %d rooms, the plan has %d", len(all), len(rooms))
+	}
+	return all
+}
+
+func ownersOf(imp string) []string {
+	for mod, list := range owners {
+		if imp == mod || strings.HasPrefix(imp, mod+"/") {
+			return list
+		}
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// onTmpfs makes temp folders of a benchmark lie in memory, where that is to be had.
+func onTmpfs(b *testing.B) {
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+		b.Setenv("TMPDIR", "/dev/shm")
+	}
+}
+
+func benchOpen(b *testing.B, files map[string]string, n Needs) {
+	onTmpfs(b)
+	s := newSandbox(b, nil)
+	write(b, filepath.Join(s.Suite, "f"), files)
+	src := resolve(b, s, folderCase("f"))
+	b.ReportAllocs()
+	for b.Loop() {
+		p, err := s.Open(b.Context(), src, n)
+		must(b, err)
+		must(b, p.Close(b.Context()))
+	}
+}
+
+var three = map[string]string{"main.go": strings.Repeat("x", 2000), "main_test.go": strings.Repeat("y", 2000), "go.mod": "module m\n"}
+
+func BenchmarkOpenCloseThreeFiles(b *testing.B) { benchOpen(b, three, Needs{}) }
+
+func BenchmarkGradingThreeFiles(b *testing.B) {
+	onTmpfs(b)
+	s := newSandbox(b, nil)
+	write(b, filepath.Join(s.Suite, "f"), three)
+	write(b, filepath.Join(s.Suite, "hidden"), map[string]string{"hidden_test.go": "x"})
+	c := folderCase("f")
+	c.Hidden = "hidden"
+	hidden, err := s.Assets(b.Context(), c)
+	must(b, err)
+	src := resolve(b, s, c)
+	for b.Loop() {
+		p, _, err := s.Grading(b.Context(), src, Handover{Tree: handed(three), Hidden: hidden}, Needs{})
+		must(b, err)
+		must(b, p.Close(b.Context()))
+	}
+}
+
+func manyFiles(n, size int) map[string]string {
+	files := map[string]string{}
+	for i := range n {
+		files[fmt.Sprintf("d%02d/e%d/f%04d.txt", i%40, i%5, i)] = strings.Repeat(string(rune('a'+i%26)), size)
+	}
+	return files
+}
+
+func BenchmarkOpen2000Files(b *testing.B)  { benchOpen(b, manyFiles(2000, 2000), Needs{}) }
+func BenchmarkOpen20000Files(b *testing.B) { benchOpen(b, manyFiles(20000, 2000), Needs{}) }
+
+// BenchmarkCopyA2000Files is the yardstick of BenchmarkOpen2000Files: cp -a and rm -r.
+func BenchmarkCopyA2000Files(b *testing.B)  { benchCopyA(b, 2000) }
+func BenchmarkCopyA20000Files(b *testing.B) { benchCopyA(b, 20000) }
+
+func benchCopyA(b *testing.B, n int) {
+	onTmpfs(b)
+	dir := b.TempDir()
+	write(b, filepath.Join(dir, "f"), manyFiles(n, 2000))
+	for b.Loop() {
+		must(b, exec.Command("cp", "-a", filepath.Join(dir, "f"), filepath.Join(dir, "g")).Run())
+		must(b, os.RemoveAll(filepath.Join(dir, "g")))
+	}
+}
+
+// BenchmarkOpenEnvironment copies 50 MB in 1,000 files beside a small tree.
+func BenchmarkOpenEnvironment(b *testing.B) {
+	benchOpen(b, three, Needs{Environment: environment(b,
+		`{type: command, run: ["for i in $(seq 1000); do head -c 50000 /dev/zero > {env}/$i; done"], inputs: [go.mod]}`)})
+}
