@@ -329,6 +329,9 @@ func (b *Benchmark) decide(g result.Gate) {
 
 // overall is the worst verdict of the comparisons with its first reason. Without any, coverage alone decides.
 func (b *Benchmark) overall(g result.Gate) (Verdict, Reason) {
+	if b.Coverage.Planned == 0 {
+		return Invalid, Reason{Code: lowCoverage, Text: "no cell was planned"}
+	}
 	if len(b.Comparisons) == 0 {
 		if b.Coverage.Share < g.MinCoverage-slack || b.Coverage.Scored == 0 {
 			return Invalid, Reason{Code: lowCoverage, Text: lowCoverageText("all arms", b.Coverage, g.MinCoverage)}
@@ -352,7 +355,7 @@ func (b *Benchmark) overall(g result.Gate) (Verdict, Reason) {
 func (b *Benchmark) notes() []string {
 	notes := []string{}
 	if b.Simulated {
-		notes = append(notes, fmt.Sprintf("The agents of %s are scripted: their numbers show how the tool works and say nothing about any model.", strings.Join(b.Metadata.Simulated, ", ")))
+		notes = append(notes, fmt.Sprintf("No model drove the agents of %s: they are scripted. Their numbers show what the tool does and say nothing about any model.", strings.Join(b.Metadata.Simulated, ", ")))
 	}
 	notes = append(notes, "A smaller diff is not better by itself; read it next to the pass rate.")
 	if n := b.Coverage.Planned - b.Coverage.Scored; n > 0 {

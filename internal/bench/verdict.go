@@ -171,7 +171,7 @@ func (e evidence) validity() []Reason {
 		out = append(out, Reason{Code: incomparable, Text: e.incomparable})
 	}
 	if e.skewP < infraSkew {
-		out = append(out, Reason{Code: errorsDifferByArm, Text: fmt.Sprintf("%d of %d cells errored in the baseline, %d of %d in the candidate; p = %s",
+		out = append(out, Reason{Code: errorsDifferByArm, Text: fmt.Sprintf("%d of %d cells errored in the baseline, %d of %d in the candidate; %s",
 			e.coverage.Base.Errored, e.coverage.Base.Planned, e.coverage.Head.Errored, e.coverage.Head.Planned, pText(e.skewP))})
 	}
 	return out
@@ -193,13 +193,12 @@ func (e evidence) rules(n numbers) (Verdict, []Reason) {
 		return Improved, r
 	}
 	if eq := e.gate.MarginEqPP; n.lo90PP >= -eq-slack && n.hi90PP <= eq+slack {
-		return Equivalent, []Reason{{Code: withinMargin, Text: fmt.Sprintf("90 %% interval %+.1f to %+.1f pp, inside ±%.3g pp", n.lo90PP, n.hi90PP, eq)}}
+		return Equivalent, []Reason{{Code: withinMargin, Text: fmt.Sprintf("90 %% interval %s to %s pp, inside ±%.3g pp", signed(n.lo90PP), signed(n.hi90PP), eq)}}
 	}
 	if r := e.underpowered(n); len(r) > 0 {
 		return Underpowered, r
 	}
-	return NoEvidence, []Reason{{Code: intervalSpansMargin, Text: fmt.Sprintf("effect %+.1f pp, 95 %% interval %+.1f to %+.1f pp; an effect of %.0f pp would have been found in 4 of 5 such runs",
-		n.effectPP, n.loPP, n.hiPP, *n.mdePP)}}
+	return NoEvidence, []Reason{{Code: intervalSpansMargin, Text: fmt.Sprintf("the interval holds changes that matter and changes that do not; %.0f pp would have been found in 4 of 5 such runs", *n.mdePP)}}
 }
 
 // moved gives the reasons to say that the head moved in one direction: p and effectPP are those of that direction.
@@ -207,11 +206,11 @@ func (e evidence) moved(p, effectPP float64, holm []float64, suite, single strin
 	var out []Reason
 	level := e.alpha/2 + slack
 	if p <= level && effectPP >= e.gate.MarginPP-slack {
-		out = append(out, Reason{Code: suite, Text: fmt.Sprintf("%.1f pp over %d cases, p = %s, margin %.3g pp", effectPP, len(e.base), pText(p), e.gate.MarginPP)})
+		out = append(out, Reason{Code: suite, Text: fmt.Sprintf("%.1f pp over %d cases, %s, margin %.3g pp", effectPP, len(e.base), pText(p), e.gate.MarginPP)})
 	}
 	for i, q := range holm {
 		if q <= level {
-			out = append(out, Reason{Code: single, Case: e.names[i], Text: fmt.Sprintf("%d/%d to %d/%d, Holm p = %s",
+			out = append(out, Reason{Code: single, Case: e.names[i], Text: fmt.Sprintf("%d/%d to %d/%d, Holm %s",
 				e.base[i].passed, e.base[i].n, e.head[i].passed, e.head[i].n, pText(q))})
 		}
 	}
@@ -225,7 +224,7 @@ func (e evidence) underpowered(n numbers) []Reason {
 		trials, ok := firstWhere(1, mostTrials, func(k int) bool {
 			return -float64(cases)*logChoose(2*k, k) <= math.Log(e.alpha/2)
 		})
-		text := fmt.Sprintf("the least p that these trials allow is %s, above %s", pText(n.pMin), pText(e.alpha/2))
+		text := fmt.Sprintf("the least p that these trials allow is %.2g, above %.2g", n.pMin, e.alpha/2)
 		if ok {
 			text += fmt.Sprintf("; %d trials a side, or more cases, would do", trials)
 		}
@@ -235,8 +234,11 @@ func (e evidence) underpowered(n numbers) []Reason {
 		return []Reason{{Code: tooFewCases, Text: "one case says nothing about the suite; at least 2 are needed"}}
 	}
 	if limit := e.gate.MDEMaxPP; *n.mdePP > limit+slack {
-		return []Reason{{Code: tooFewCases, Text: fmt.Sprintf("only an effect of %.0f pp or more would have been found in 4 of 5 such runs, the limit is %.3g pp; %s",
-			*n.mdePP, limit, e.remedy(n))}}
+		found := fmt.Sprintf("only an effect of %.0f pp or more", *n.mdePP)
+		if *n.mdePP > 100 {
+			found = "no effect, however large,"
+		}
+		return []Reason{{Code: tooFewCases, Text: fmt.Sprintf("%s would have been found in 4 of 5 such runs, the limit is %.3g pp; %s", found, limit, e.remedy(n))}}
 	}
 	return nil
 }
@@ -265,10 +267,13 @@ func (e evidence) remedy(n numbers) string {
 // worse tells which of two verdicts a suite takes.
 func worse(a, b Verdict) bool { return slices.Index(worstFirst, a) < slices.Index(worstFirst, b) }
 
-// pText is a p-value for a person.
+// pText is a p-value for a person, with its sign of equality. It never says zero.
 func pText(p float64) string {
 	if p < 1e-4 {
-		return "< 0.0001"
+		return "p < 0.0001"
 	}
-	return fmt.Sprintf("%.2g", p)
+	return fmt.Sprintf("p = %.2g", p)
 }
+
+// signed is a difference with a true minus sign.
+func signed(v float64) string { return strings.Replace(fmt.Sprintf("%+.1f", v), "-", "−", 1) }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/assay-ci/assay/internal/run"
 	"github.com/assay-ci/assay/internal/suite"
 )
 
@@ -60,7 +61,7 @@ func repositoryOf(dir string) string {
 
 // load reads the suite. Faults print paths as the caller would write them.
 func (p *project) load() (*suite.Suite, error) {
-	s, err := suite.Load(p.fsys, p.file)
+	s, err := suite.Load(p.fsys, p.file, run.Owned)
 	return s, p.relate(err)
 }
 

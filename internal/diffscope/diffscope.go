@@ -3,6 +3,15 @@
 //
 // Everything happens in this process. No git runs on the measured folder and nothing in it is asked for an opinion: no
 // configuration, attributes, ignore rules, refs, index or hooks. The definition of every number is in docs/diff-scope.md.
+//
+//	before, err := diffscope.Snapshot(ctx, work)    // a value: keep it, share it
+//	…                                               // the agent works
+//	after, err := before.Again(ctx, work)           // reads every byte again, keeps only what differs
+//	patch, scope, err := diffscope.Compare(before, after, diffscope.Paths{Files: []string{"src/**"}})
+//
+// The stages are a file each: snapshot.go reads a folder, tree.go holds what was read (fs.go shows it to graders),
+// compare.go finds and counts what differs with the differ of differ.go, patch.go prints it, and apply.go goes the other
+// way, from a patch to a tree.
 package diffscope
 
 // Algorithm names the differ; it is part of the fingerprint, since another one may count differently.

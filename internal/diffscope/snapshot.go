@@ -173,7 +173,9 @@ func (w *walker) folder(fd int, st *unix.Stat_t) error {
 	if moved(fd, st) {
 		return errMoved
 	}
+	length, nested := len(w.path), w.nested
 	for i, name := range folders {
+		w.nested = nested || name == ".git"
 		child, childState, err := w.enter(fd, name)
 		if err != nil {
 			return err
@@ -181,13 +183,10 @@ func (w *walker) folder(fd int, st *unix.Stat_t) error {
 		if i == len(folders)-1 {
 			leave()
 		}
-		if child < 0 {
-			continue
+		if child >= 0 {
+			w.path = append(append(w.path, name...), '/')
+			err = w.folder(child, childState)
 		}
-		length, nested := len(w.path), w.nested
-		w.path = append(append(w.path, name...), '/')
-		w.nested = nested || name == ".git"
-		err = w.folder(child, childState)
 		w.path, w.nested = w.path[:length], nested
 		if err != nil {
 			return err

@@ -162,59 +162,75 @@ func (f *files) judge(ctx context.Context, e Evidence, v *verdict) error {
 // search looks for all expressions in one walk over the tree.
 func (f *files) search(ctx context.Context, tree fs.FS, v *verdict) error {
 	all := slices.Concat(f.present, f.absent)
-	where := make([]string, len(all)) // of the first match
-	texts, binaries := 0, 0
-	var unread []string
+	s := search{tree: tree, in: f.in, expressions: all, where: make([]string, len(all))}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrPermission):
-			unread = append(unread, name)
-			return nil
-		case err != nil:
-			return err
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
-		case !d.Type().IsRegular(), len(f.in) > 0 && !covers(f.in, name):
-			return nil
 		}
-		content, err := readWhole(tree, name)
-		switch {
-		case errors.Is(err, errNoContent):
-			unread = append(unread, name)
-			return nil
-		case err != nil:
-			return err
-		case bytes.IndexByte(content[:min(len(content), textProbe)], 0) >= 0:
-			binaries++
-			return nil
-		}
-		texts++
-		for i, re := range all {
-			if where[i] != "" {
-				continue
-			}
-			if at := re.FindIndex(content); at != nil {
-				where[i] = fmt.Sprintf("%s:%d", show(name), 1+bytes.Count(content[:at[0]], []byte("\n")))
-			}
-		}
-		return nil
+		return s.visit(name, d, err)
 	})
 	if err != nil {
 		return fmt.Errorf("search the tree: %w", err)
 	}
-	nowhere := fmt.Sprintf("nowhere (text files searched: %d, binary files left out: %d)", texts, binaries)
 	for i, re := range all {
 		wanted := i < len(f.present)
-		if where[i] != "" {
-			v.add(wanted, "/%s/ is in %s", re, where[i])
+		if s.where[i] != "" {
+			v.add(wanted, "/%s/ is in %s", re, s.where[i])
 		} else {
-			v.add(!wanted && len(unread) == 0, "/%s/ is %s", re, nowhere)
+			v.add(!wanted && len(s.unread) == 0, "/%s/ is nowhere (text files searched: %d, binary files left out: %d)", re, s.texts, s.binaries)
 		}
 	}
-	if len(unread) > 0 {
-		v.note("could not be read: %s", showAll(unread, len(unread)))
+	if len(s.unread) > 0 {
+		v.note("could not be read: %s", showAll(s.unread, len(s.unread)))
 	}
 	return nil
+}
+
+// A search is one walk over the tree and what it found.
+type search struct {
+	tree        fs.FS
+	in          []string
+	expressions []*regexp.Regexp
+	where       []string // file and line of each expression's first match; empty: none
+	texts       int
+	binaries    int
+	unread      []string
+}
+
+func (s *search) visit(name string, d fs.DirEntry, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission): // a folder that cannot be listed
+		s.unread = append(s.unread, name)
+		return nil
+	case err != nil:
+		return err
+	case !d.Type().IsRegular(), len(s.in) > 0 && !covers(s.in, name):
+		return nil
+	}
+	content, err := readWhole(s.tree, name)
+	switch {
+	case errors.Is(err, errNoContent):
+		s.unread = append(s.unread, name)
+	case err != nil:
+		return err
+	case bytes.IndexByte(content[:min(len(content), textProbe)], 0) >= 0:
+		s.binaries++
+	default:
+		s.texts++
+		s.match(name, content)
+	}
+	return nil
+}
+
+func (s *search) match(name string, content []byte) {
+	for i, re := range s.expressions {
+		if s.where[i] != "" {
+			continue
+		}
+		if at := re.FindIndex(content); at != nil {
+			s.where[i] = fmt.Sprintf("%s:%d", show(name), 1+bytes.Count(content[:at[0]], []byte("\n")))
+		}
+	}
 }
 
 // What look finds at a path.

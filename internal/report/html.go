@@ -37,6 +37,9 @@ func HTML(b bench.Benchmark) ([]byte, error) {
 		"like":        func(i *bench.Interval) string { return interval(signed, &i.LoPP, &i.HiPP) },
 		"clean":       func(s string) string { return clean(s, evidenceHTML) },
 		"verbatim":    func(s string) string { return lined(s, evidenceHTML) },
+		"usd":         usd,
+		"detectable":  detectable,
+		"held":        held,
 		"smaller":     func() string { return smallerIsNotBetter },
 		"dotLegend":   func() string { return dotLegend },
 		"firstHidden": func(n, most int) int { return max(0, n-most) },
@@ -182,6 +185,17 @@ func caseGroups(b bench.Benchmark, names []string, fell, rose []moved) []caseGro
 		out = append(out, cg)
 	}
 	return out
+}
+
+// held says how an assertion ended.
+func held(passed *bool) string {
+	switch {
+	case passed == nil:
+		return "could not tell"
+	case *passed:
+		return "held"
+	}
+	return "did not hold"
 }
 
 // lined is foreign text that keeps its lines.

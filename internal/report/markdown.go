@@ -163,19 +163,16 @@ func (w *writer) comparisons(b bench.Benchmark) {
 	w.line("## Comparisons")
 	w.table([]string{"head against base", "verdict", "pairs", "p worse", "p better", "detectable, pp", "cases like these, pp", "why"}, "lllllrll")
 	for _, c := range b.Comparisons {
-		like, detectable := unknown, unknown
+		like := unknown
 		if c.CasesLikeThese != nil {
 			like = interval(signed, &c.CasesLikeThese.LoPP, &c.CasesLikeThese.HiPP)
-		}
-		if c.MDEPP != nil {
-			detectable = short(*c.MDEPP)
 		}
 		var why []string
 		for _, r := range c.Reasons[:min(len(c.Reasons), 5)] {
 			why = append(why, strings.TrimSpace(code(r.Case, nameSize)+" "+text(r.Text, 400)))
 		}
 		w.row(codeName(c.Head.ID.Harness, c.Head.ID.Model, c.Head.ID.Condition)+" against "+codeName(c.Base.ID.Condition), word(c.Verdict),
-			fmt.Sprintf("%d of %d cases", c.NPairs, c.NCases), pValue(c.PGlobal), pValue(c.PGlobalBetter), detectable, like, strings.Join(why, "; "))
+			fmt.Sprintf("%d of %d cases", c.NPairs, c.NCases), pValue(c.PGlobal), pValue(c.PGlobalBetter), detectable(c.MDEPP), like, strings.Join(why, "; "))
 	}
 	w.line("p is exact and one-sided. Detectable is the smallest effect that four of five such runs would have found.")
 }

@@ -7,6 +7,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -39,7 +40,7 @@ func scripted(b bench.Benchmark) string {
 	if !b.Simulated {
 		return ""
 	}
-	return fmt.Sprintf("The agents of %s are scripted. These numbers show what the tool does; they say nothing about any model.", strings.Join(b.Metadata.Simulated, ", "))
+	return fmt.Sprintf("No model drove the agents of %s: they are scripted. These numbers show what the tool does and say nothing about any model.", strings.Join(b.Metadata.Simulated, ", "))
 }
 
 // word is a verdict as pages print it: glyph and word always together, since neither mail nor every eye shows colour.
@@ -125,15 +126,15 @@ func rank(first bool) int {
 // sentence tells what one comparison found. Only the two clear verdicts use a verb of change.
 func sentence(c bench.Comparison, m markup) string {
 	head, base := m.name(c.Head.ID.Harness, c.Head.ID.Model, c.Head.ID.Condition), m.name(c.Base.ID.Condition)
-	numbers := ""
+	numbers := "nothing to compare"
 	if c.EffectPP != nil {
 		numbers = fmt.Sprintf("%s pp, %s", signed(*c.EffectPP), interval(signed, c.LoPP, c.HiPP))
 	}
 	switch c.Verdict {
 	case bench.Regressed:
-		return fmt.Sprintf("%s passes less than %s: %s; p = %s, margin %s pp%s.", head, base, numbers, pValue(c.PGlobal), short(c.MarginPP), caseList(c, m, true))
+		return movement(c, m, "less", c.PGlobal, numbers)
 	case bench.Improved:
-		return fmt.Sprintf("%s passes more than %s: %s; p = %s, margin %s pp%s.", head, base, numbers, pValue(c.PGlobalBetter), short(c.MarginPP), caseList(c, m, false))
+		return movement(c, m, "more", c.PGlobalBetter, numbers)
 	case bench.Equivalent:
 		return fmt.Sprintf("%s and %s are the same for practical purposes: %s.", head, base, m.text(reasonText(c)))
 	case bench.NoEvidence:
@@ -142,6 +143,19 @@ func sentence(c bench.Comparison, m markup) string {
 		return fmt.Sprintf("%s against %s could not be decided (%s): %s.", head, base, numbers, m.text(reasonText(c)))
 	}
 	return fmt.Sprintf("%s against %s was not measured well enough: %s.", head, base, m.text(reasonText(c)))
+}
+
+// movement tells of a suite that moved as a whole, or of the single cases that did when the suite cannot be said to.
+func movement(c bench.Comparison, m markup, how string, p *float64, numbers string) string {
+	head, base := m.name(c.Head.ID.Harness, c.Head.ID.Model, c.Head.ID.Condition), m.name(c.Base.ID.Condition)
+	cases := caseList(c, m, how == "less")
+	if len(c.Reasons) > 0 && c.Reasons[0].Case != "" {
+		return fmt.Sprintf("%s passes single cases %s often than %s: %s; all cases together %s.", head, how, base, cases, numbers)
+	}
+	if cases != "" {
+		cases = "; " + cases
+	}
+	return fmt.Sprintf("%s passes %s often than %s: %s; %s, margin %s pp%s.", head, how, base, numbers, pEquals(p), short(c.MarginPP), cases)
 }
 
 // caseList names the cases that moved significantly by themselves.
@@ -156,10 +170,7 @@ func caseList(c bench.Comparison, m markup, worse bool) string {
 	if len(moved) > most {
 		moved = append(moved[:most], fmt.Sprintf("%d more", len(moved)-most))
 	}
-	if len(moved) == 0 {
-		return ""
-	}
-	return "; " + strings.Join(moved, ", ")
+	return strings.Join(moved, ", ")
 }
 
 func reasonText(c bench.Comparison) string {
@@ -189,7 +200,7 @@ func capital(s string) string {
 // coverageLine says how much of the plan was scored.
 func coverageLine(b bench.Benchmark) string {
 	c := b.Coverage
-	line := fmt.Sprintf("Coverage %.0f %%: %d of %d planned cells scored", 100*math.Floor(100*c.Share)/100, c.Scored, c.Planned)
+	line := fmt.Sprintf("Coverage %.0f %%: %d of %d planned cells scored", math.Floor(100*c.Share), c.Scored, c.Planned) // never rounded up to all
 	for _, part := range []struct {
 		n    int
 		what string
@@ -236,19 +247,9 @@ func movedCases(b bench.Benchmark) (fell, rose []moved) {
 			}
 		}
 	}
-	slices.SortStableFunc(fell, func(x, y moved) int { return compareFloat(x.P, y.P) })
-	slices.SortStableFunc(rose, func(x, y moved) int { return compareFloat(x.PImproved, y.PImproved) })
+	slices.SortStableFunc(fell, func(x, y moved) int { return cmp.Compare(x.P, y.P) })
+	slices.SortStableFunc(rose, func(x, y moved) int { return cmp.Compare(x.PImproved, y.PImproved) })
 	return fell, rose
-}
-
-func compareFloat(x, y float64) int {
-	switch {
-	case x < y:
-		return -1
-	case x > y:
-		return 1
-	}
-	return 0
 }
 
 type caseArm struct {
@@ -458,9 +459,36 @@ func money(c bench.Cost) string {
 	case c.USD == nil:
 		return unknown
 	case c.Unknown > 0:
-		return fmt.Sprintf("≥ $%.2f (%d unknown)", *c.USD, c.Unknown)
+		return fmt.Sprintf("≥ %s (%d unknown)", usd(*c.USD), c.Unknown)
 	}
-	return fmt.Sprintf("$%.2f", *c.USD)
+	return usd(*c.USD)
+}
+
+// usd is an amount of money; small ones keep the digits that tell them from nothing.
+func usd(v float64) string {
+	if v > 0 && v < 0.1 {
+		return fmt.Sprintf("$%.4f", v)
+	}
+	return fmt.Sprintf("$%.2f", v)
+}
+
+// pEquals is a p-value with its sign of equality.
+func pEquals(p *float64) string {
+	if v := pValue(p); strings.HasPrefix(v, "<") {
+		return "p " + v
+	}
+	return "p = " + pValue(p)
+}
+
+// detectable is the smallest effect that would have been found; there is none beyond all of it.
+func detectable(pp *float64) string {
+	switch {
+	case pp == nil:
+		return unknown
+	case *pp > 100:
+		return "> 100"
+	}
+	return short(*pp)
 }
 
 func plural(n int, one, many string) string {

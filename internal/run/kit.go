@@ -54,8 +54,24 @@ type grader struct {
 	grade.Grader
 }
 
-// Build makes the harnesses, graders, environments and the responder of a suite. The error is suite.Problems: every kind
-// that nobody knows and every setting that its kind refuses.
+// Owned builds one block of a suite and drops it: what comes back are the faults that only the room of its kind can find.
+// It is the suite.Owner that a suite is loaded with, so that all its faults are told at once.
+func Owned(use suite.Use, b suite.Block) (err error) {
+	switch use {
+	case suite.ForHarness:
+		_, err = buildHarness(b)
+	case suite.ForPolicy:
+		_, err = buildResponder(b)
+	case suite.ForEnvironment:
+		_, err = buildEnvironment(b)
+	case suite.ForAssertion:
+		_, err = buildGrader(b)
+	}
+	return err
+}
+
+// Build makes the harnesses, graders, environments and the responder of a suite. The error is suite.Problems: what cannot
+// be held together, such as a condition that a harness cannot honour, or a script that a case lacks.
 func Build(s *suite.Suite, fsys fs.FS, box *sandbox.Sandbox, now func() time.Time) (*Kit, error) {
 	k := &Kit{
 		suite: s, fsys: fsys, sandbox: box, now: now,
@@ -63,7 +79,7 @@ func Build(s *suite.Suite, fsys fs.FS, box *sandbox.Sandbox, now func() time.Tim
 	}
 	var faults []error
 	for _, h := range s.Harnesses {
-		built, err := buildHarness(h)
+		built, err := buildHarness(h.Block)
 		k.harnesses[h.ID], faults = built, append(faults, err)
 	}
 	policy, err := buildResponder(s.Interaction)
@@ -76,7 +92,7 @@ func Build(s *suite.Suite, fsys fs.FS, box *sandbox.Sandbox, now func() time.Tim
 		k.conditions[c.ID] = c
 	}
 	if errors.Join(faults...) == nil {
-		faults = append(faults, k.checkPolicy(), k.checkConditions(), k.checkTasks())
+		faults = append(faults, k.checkPolicy(), k.checkConditions(), k.checkTasks(), k.checkGraders())
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, suite.Flatten(err)
@@ -84,59 +100,61 @@ func Build(s *suite.Suite, fsys fs.FS, box *sandbox.Sandbox, now func() time.Tim
 	return k, nil
 }
 
-func buildHarness(h suite.Harness) (agent, error) {
-	row, ok := find(harness.Kinds, func(r harness.Kind) string { return r.Name }, h.Block.Kind)
-	if !ok {
-		return agent{}, h.Block.UnknownKind(names(harness.Kinds, func(r harness.Kind) string { return r.Name }))
+func buildHarness(b suite.Block) (agent, error) {
+	row, err := find(harness.Kinds, func(r harness.Kind) string { return r.Name }, b)
+	if err != nil {
+		return agent{}, err
 	}
-	built, err := row.Build(h.Block)
+	built, err := row.Build(b)
 	return agent{Harness: built, kind: row}, err
 }
 
 func buildResponder(b suite.Block) (responder.Responder, error) {
-	row, ok := find(responder.Kinds, func(r responder.Kind) string { return r.Name }, b.Kind)
-	if !ok {
-		return nil, b.UnknownKind(names(responder.Kinds, func(r responder.Kind) string { return r.Name }))
+	row, err := find(responder.Kinds, func(r responder.Kind) string { return r.Name }, b)
+	if err != nil {
+		return nil, err
+	}
+	return row.Build(b)
+}
+
+func buildEnvironment(b suite.Block) (*sandbox.Environment, error) {
+	row, err := find(sandbox.Kinds, func(r sandbox.Kind) string { return r.Name }, b)
+	if err != nil {
+		return nil, err
+	}
+	return row.Build(b)
+}
+
+func buildGrader(b suite.Block) (grade.Grader, error) {
+	row, err := find(grade.Kinds, func(r grade.Kind) string { return r.Name }, b)
+	if err != nil {
+		return nil, err
 	}
 	return row.Build(b)
 }
 
 func buildTask(c suite.Case) (*task, error) {
-	t := &task{Case: c}
-	var faults []error
-	if row, ok := find(sandbox.Kinds, func(r sandbox.Kind) string { return r.Name }, c.Environment.Kind); ok {
-		env, err := row.Build(c.Environment)
-		t.env, faults = env, append(faults, err)
-	} else {
-		faults = append(faults, c.Environment.UnknownKind(names(sandbox.Kinds, func(r sandbox.Kind) string { return r.Name })))
-	}
+	env, err := buildEnvironment(c.Environment)
+	t := &task{Case: c, env: env}
+	faults := []error{err}
 	for _, a := range c.Assertions {
-		row, ok := find(grade.Kinds, func(r grade.Kind) string { return r.Name }, a.Block.Kind)
-		if !ok {
-			faults = append(faults, a.Block.UnknownKind(names(grade.Kinds, func(r grade.Kind) string { return r.Name })))
-			continue
-		}
-		g, err := row.Build(a.Block)
+		g, err := buildGrader(a.Block)
 		t.graders, faults = append(t.graders, grader{a, g}), append(faults, err)
 	}
 	return t, errors.Join(faults...)
 }
 
-func find[T any](rows []T, name func(T) string, want string) (T, bool) {
-	i := slices.IndexFunc(rows, func(r T) bool { return name(r) == want })
-	if i < 0 {
-		var none T
-		return none, false
-	}
-	return rows[i], true
-}
-
-func names[T any](rows []T, name func(T) string) []string {
-	out := make([]string, len(rows))
+// find returns the row of a table that owns a block, or the fault that no row does.
+func find[T any](rows []T, name func(T) string, b suite.Block) (T, error) {
+	names := make([]string, len(rows))
 	for i, r := range rows {
-		out[i] = name(r)
+		names[i] = name(r)
 	}
-	return out
+	if i := slices.Index(names, b.Kind); i >= 0 {
+		return rows[i], nil
+	}
+	var none T
+	return none, b.UnknownKind(names)
 }
 
 // spends tells whether a cell's agent may cost money, so that the journal must know of it before it starts.

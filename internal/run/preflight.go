@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/assay-ci/assay/internal/grade"
 	"github.com/assay-ci/assay/internal/harness"
 	"github.com/assay-ci/assay/internal/plan"
 	"github.com/assay-ci/assay/internal/responder"
@@ -106,6 +108,21 @@ func (k *Kit) checkTasks() error {
 						}
 					}
 				}
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// checkGraders lets each grader look for the files of its case that it names.
+func (k *Kit) checkGraders() error {
+	var faults []error
+	for _, c := range k.suite.Cases {
+		dir, err := fs.Sub(k.fsys, c.Dir)
+		faults = append(faults, err)
+		for _, g := range k.cases[c.ID].graders {
+			if checker, ok := g.Grader.(grade.Checker); ok && err == nil {
+				faults = append(faults, checker.Check(dir))
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 )
 
 // A cache keeps trees that are dear to make. An entry is a folder: tree/ and the file list, which names every file of it
@@ -26,6 +27,22 @@ type cache struct {
 
 func newCache(dir string, memory *budget) *cache {
 	return &cache{dir: dir, memory: memory, locks: map[string]*sync.Mutex{}, loaded: map[string]*tree{}}
+}
+
+// A build that was killed leaves its folder. No build takes a day.
+const (
+	unfinished = ".new-"
+	abandoned  = 24 * time.Hour
+)
+
+// sweep removes what killed runs left unfinished. What cannot be removed costs room and nothing else.
+func (c *cache) sweep(now time.Time) {
+	left, _ := filepath.Glob(filepath.Join(c.dir, unfinished+"*"))
+	for _, dir := range left {
+		if info, err := os.Lstat(dir); err == nil && now.Sub(info.ModTime()) > abandoned {
+			_ = removeAll(dir)
+		}
+	}
 }
 
 // lock makes sure that an entry is made once, however many cells wait for it.
@@ -124,7 +141,7 @@ func readEntry(entry string, r rules, memory *budget) (*tree, error) {
 
 // make builds an entry beside its place and moves it there in one step, so that no run ever sees half of one.
 func (c *cache) make(ctx context.Context, entry string, r rules, build func(context.Context, string) error) error {
-	temp, err := os.MkdirTemp(c.dir, ".new-")
+	temp, err := os.MkdirTemp(c.dir, unfinished)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func buildFrom(t testing.TB, text string) (*Environment, error) {
 		"c/case.yaml": {Data: []byte("id: c\nprompt: p\nsource: {path: f}\nassertions: [{id: x, type: command, run: \"true\"}]\n" +
 			"environment: " + text + "\n")},
 		"c/f/a": {},
-	}, "suite.yaml")
+	}, "suite.yaml", nil)
 	must(t, err)
 	block := loaded.Cases[0].Environment
 	for _, k := range Kinds {

@@ -261,7 +261,13 @@ func (g *grading) same(f File) (bool, error) {
 
 // layAgent lays what the agent left behind.
 func (g *grading) layAgent(ctx context.Context, tree iter.Seq2[File, error]) error {
-	git := map[string]bool{}
+	dropped := map[string]bool{}
+	drop := func(kind, name string) {
+		if !dropped[name] {
+			dropped[name] = true
+			g.note(kind, name, "left out of the grading place")
+		}
+	}
 	for f, err := range tree {
 		if err == nil {
 			err = ctx.Err()
@@ -273,14 +279,11 @@ func (g *grading) layAgent(ctx context.Context, tree iter.Seq2[File, error]) err
 			return err
 		}
 		if at, ok := gitIn(f.Path); ok {
-			if !git[at] {
-				git[at] = true
-				g.note(FoundGit, at, "left out of the grading place")
-			}
+			drop(FoundGit, at)
 			continue
 		}
 		if isBytecode(f.Path) {
-			g.note(FoundBytecode, f.Path, "left out of the grading place")
+			drop(FoundBytecode, path.Dir(f.Path)+"/")
 			continue
 		}
 		if !f.Mode.IsDir() && g.guarded(f.Path) {

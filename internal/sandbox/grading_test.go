@@ -77,9 +77,9 @@ func TestGradingTree(t *testing.T) {
 		},
 		{
 			name:  "no .git, no compiled Python",
-			agent: map[string]string{"a": "", ".git/hooks/pre-commit*": "evil", ".git/config": "", "sub/.GIT": "gitdir: /", "__pycache__/t.cpython-312.pyc": "evil", "x.pyc": ""},
+			agent: map[string]string{"a": "", ".git/hooks/pre-commit*": "evil", ".git/config": "", "sub/.GIT": "gitdir: /", "__pycache__/t.cpython-312.pyc": "evil", "__pycache__/u.pyc": "evil", "x.pyc": ""},
 			want:  map[string]string{"a": ""},
-			found: []string{"bytecode_dropped __pycache__/t.cpython-312.pyc", "bytecode_dropped x.pyc", "git_dropped .git", "git_dropped sub/.GIT"},
+			found: []string{"bytecode_dropped ./", "bytecode_dropped __pycache__/", "git_dropped .git", "git_dropped sub/.GIT"},
 		},
 		{
 			name:   "autoloaded files are as before",

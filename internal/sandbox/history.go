@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -209,7 +210,7 @@ func (h *history) writePack(dir string) (err error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	idx, _, err := indexPack(f)
+	idx, _, err := indexPack(f, len(h.order))
 	if err != nil {
 		return err
 	}
@@ -217,8 +218,14 @@ func (h *history) writePack(dir string) (err error) {
 	return errors.Join(os.Rename(f.Name(), name+".pack"), os.WriteFile(name+".idx", idx, 0o644))
 }
 
-// indexPack reads a pack, and returns its index and the ids of the objects in it, made from their bytes.
-func indexPack(pack io.ReadSeeker) ([]byte, map[plumbing.Hash]bool, error) {
+// indexPack reads a pack of so many objects, and returns its index and the ids of the objects in it, made from their bytes.
+func indexPack(pack io.ReadSeeker, count int) ([]byte, map[plumbing.Hash]bool, error) {
+	if _, err := checkPack(pack, uint32(count)); err != nil {
+		return nil, nil, err
+	}
+	if _, err := pack.Seek(0, io.SeekStart); err != nil {
+		return nil, nil, err
+	}
 	var w idxfile.Writer
 	parser, err := packfile.NewParser(packfile.NewScanner(pack), &w)
 	if err != nil {
@@ -252,6 +259,19 @@ func indexPack(pack io.ReadSeeker) ([]byte, map[plumbing.Hash]bool, error) {
 	return idx.Bytes(), ids, err
 }
 
+// checkPack reads the head of a pack and returns a reader of the whole. The head says how many objects will come, and
+// memory for all of them is taken at once by whoever reads on, so a lie must be found before.
+func checkPack(pack io.Reader, most uint32) (io.Reader, error) {
+	var head [12]byte
+	if _, err := io.ReadFull(pack, head[:]); err != nil {
+		return nil, fmt.Errorf("no pack: %w", err)
+	}
+	if n := binary.BigEndian.Uint32(head[8:]); string(head[:4]) != "PACK" || n > most {
+		return nil, fmt.Errorf("a pack that begins with %q and has %d objects, more than %d", head[:4], n, most)
+	}
+	return io.MultiReader(bytes.NewReader(head[:]), pack), nil
+}
+
 // prove checks that a repository on the disk is this history: its objects, made from the bytes of the pack, are the
 // objects of the tree and of the one commit, and its other files are the ones we write.
 func (h *history) prove(t *tree) error {
@@ -283,7 +303,7 @@ func (h *history) prove(t *tree) error {
 		return err
 	}
 	defer f.Close()
-	idx, ids, err := indexPack(f)
+	idx, ids, err := indexPack(f, len(h.order))
 	if err != nil {
 		return fmt.Errorf("its repository has a bad pack: %w", err)
 	}

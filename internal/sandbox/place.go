@@ -154,7 +154,7 @@ func (p *Place) run(ctx context.Context, what string, cmd executor.Command, log 
 	switch {
 	case err != nil:
 	case exit.Cancelled:
-		err = cmpErr(context.Cause(ctx), context.Canceled)
+		err = context.Canceled
 	case exit.TimedOut:
 		err = fmt.Errorf("ran past its limit of %v", cmd.Timeout)
 	case exit.Signal != "":
@@ -165,13 +165,6 @@ func (p *Place) run(ctx context.Context, what string, cmd executor.Command, log 
 		return nil
 	}
 	return &Error{Class: "environment", What: what, Err: err, Log: out.String()}
-}
-
-func cmpErr(err, otherwise error) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
 }
 
 // pairs are the variables of a mapping as NAME=value, sorted.

@@ -36,7 +36,8 @@ import (
 const (
 	fetchTimeout = 5 * time.Minute
 	maxPack      = 2 << 30 // bytes that a server may send
-	maxDepth     = 128     // folders within folders
+	maxObjects   = 10_000_000
+	maxDepth     = 128 // folders within folders
 )
 
 // repoSource finds one folder of one commit. Its cache entry holds three folders: tree, the files; git, a repository whose
@@ -134,7 +135,7 @@ func (s *Sandbox) fetched(ctx context.Context, r suite.Repo, bare string) (store
 	if repo, err := git.PlainOpen(bare); err == nil {
 		return repo.Storer, nil
 	}
-	temp, err := os.MkdirTemp(s.cache.dir, ".new-")
+	temp, err := os.MkdirTemp(s.cache.dir, unfinished)
 	if err != nil {
 		return nil, err
 	}
@@ -238,8 +239,11 @@ func fetchWants(ctx context.Context, session transport.UploadPackSession, refs *
 		return err
 	}
 	defer answer.Close()
-	pack := &capped{r: answer, left: maxPack}
-	return packfile.UpdateObjectStorage(to, demux(req.Capabilities, pack))
+	pack, err := checkPack(demux(req.Capabilities, &capped{r: answer, left: maxPack}), maxObjects)
+	if err != nil {
+		return err
+	}
+	return packfile.UpdateObjectStorage(to, pack)
 }
 
 func demux(caps *capability.List, r io.Reader) io.Reader {
@@ -349,27 +353,16 @@ func (x *exporter) finish(top plumbing.Hash) error {
 
 // top walks from the commit to the folder that the case names and notes the objects on the way as proof.
 func (x *exporter) top() (plumbing.Hash, error) {
-	raw, err := x.object(plumbing.CommitObject, plumbing.NewHash(x.at.Commit))
-	if err != nil {
-		return plumbing.ZeroHash, err
-	}
-	steps := [][]byte{raw}
-	top, err := walkProof(x.at, func(kind plumbing.ObjectType, id plumbing.Hash) ([]byte, error) {
+	step := 0
+	return walkProof(x.at, func(kind plumbing.ObjectType, id plumbing.Hash) ([]byte, error) {
 		raw, err := x.object(kind, id)
-		if kind == plumbing.TreeObject {
-			steps = append(steps, raw)
+		if err != nil {
+			return nil, err
 		}
-		return raw, err
+		name := filepath.Join("proof", strconv.Itoa(step))
+		step++
+		return raw, x.root.WriteFile(name, raw, 0o644)
 	})
-	if err != nil {
-		return plumbing.ZeroHash, err
-	}
-	for i, raw := range steps {
-		if err := x.root.WriteFile(filepath.Join("proof", strconv.Itoa(i)), raw, 0o644); err != nil {
-			return plumbing.ZeroHash, err
-		}
-	}
-	return top, nil
 }
 
 // walkProof goes from a commit down to the tree of its folder; object returns the bytes of an object whose id is checked.

@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/assay-ci/assay/internal/executor"
 	"github.com/assay-ci/assay/internal/suite"
@@ -130,10 +131,12 @@ func New(o Options) (*Sandbox, error) {
 		return nil, err
 	}
 	memory := &budget{left: 32 << 20}
+	cache := newCache(o.Cache, memory)
+	cache.sweep(time.Now())
 	return &Sandbox{
 		Options: o,
 		client:  newClient(o.Allow, nil),
-		cache:   newCache(o.Cache, memory),
+		cache:   cache,
 		memory:  memory,
 		umasked: umasked,
 		folders: map[[2]string]*tree{},

@@ -355,6 +355,20 @@ func TestNewRefusesOpenFolders(t *testing.T) {
 	}
 }
 
+func TestUnfinishedBuildsAreSwept(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t, nil)
+	write(t, s.Cache, map[string]string{".new-old/tree/a": "", ".new-young/tree/a": "", "env-1/tree/a": ""})
+	longAgo := time.Now().Add(-48 * time.Hour)
+	for _, name := range []string{".new-old", "env-1"} {
+		must(t, os.Chtimes(filepath.Join(s.Cache, name), longAgo, longAgo))
+	}
+	s.cache.sweep(time.Now())
+	if diff := cmp.Diff(map[string]string{".new-young/tree/a": "", "env-1/tree/a": ""}, look(t, s.Cache)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestTools(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

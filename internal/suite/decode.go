@@ -26,9 +26,9 @@ import (
 //
 // Rules: required (the key is there and not empty) · min=, max= (inclusive) and above= (exclusive) for numbers and
 // durations · oneof=a b c · regex (RE2) · glob (doublestar) · path (slash separated, relative, inside its folder) ·
-// pathkeys (the same for the keys of a map, in their shortest form) · id (of a case, a condition and the like) · env (the keys of a map are names
-// of environment variables that may pass) · off (the word off makes a pointer nil). All that speak of values hold for
-// every element of a list and every value of a map.
+// pathkeys (the same for the keys of a map, in their shortest form) · id (of a case, a condition and the like) · env (the
+// keys of a map are names of environment variables that may pass) · off (the word off makes a pointer nil). Rules that
+// speak of one value hold for every element of a list and every value of a map.
 //
 // Fields are strings, bools, ints, int64s, float64s, time.Durations, lists, maps with string keys, pointers, structs,
 // any, and Block. A field of type Pos without a yaml tag gets the position of its mapping. A value that stands in a
@@ -141,7 +141,9 @@ func (d *decoder) value(n *node, v reflect.Value, name string, r rules) {
 	case t.Kind() == reflect.Pointer:
 		d.pointer(n, v, name, r)
 	case t.Kind() == reflect.Interface:
-		v.Set(reflect.ValueOf(free(n)))
+		if n.kind != isNull { // a nil has no reflect.Value that could be set
+			v.Set(reflect.ValueOf(free(n)))
+		}
 	case t.Kind() == reflect.Struct:
 		d.structure(n, v, name)
 	case t.Kind() == reflect.Slice:

@@ -47,6 +47,7 @@ type settings struct {
 	Env     map[string]string `yaml:"env" rule:"env"`
 	Steps   []step            `yaml:"steps" rule:"required" doc:"what to do"`
 	Free    any               `yaml:"free"`
+	Nil     any               `yaml:"nil"`
 	Off     *struct {
 		N int `yaml:"n" default:"3"`
 	} `yaml:"off" rule:"off"`
@@ -73,6 +74,7 @@ steps:
   - run: make
     sleep: 30s
 free: {a: [1, 2.5, "3", true, null]}
+nil: null
 off: {}
 `)
 	var got settings
@@ -152,6 +154,9 @@ func TestZeroBlock(t *testing.T) {
 	}
 	if err := b.Decode(&got); err != nil || got.Timeout != time.Minute {
 		t.Errorf("decoded %+v, %v", got, err)
+	}
+	if err := b.Decode(new(step)); err != nil {
+		t.Errorf("a struct with a position: %v", err)
 	}
 	b.Kind = "sample"
 	if err := b.Decode(new(settings)); err == nil || err.Error() != "sample: steps is missing\nhint: what to do" {

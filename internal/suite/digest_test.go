@@ -16,7 +16,7 @@ type digests struct{ agent, grade, source, condition, suite string }
 
 func digestsOf(t *testing.T, fsys fs.FS, path string) digests {
 	t.Helper()
-	s, err := Load(fsys, path)
+	s, err := Load(fsys, path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func FuzzLoad(f *testing.F) {
 			"evals/a/tree/link":        {Data: []byte("main.go"), Mode: os.ModeSymlink},
 			"evals/a/tree/a folder/.k": {},
 		}
-		s, err := Load(fsys, "evals")
+		s, err := Load(fsys, "evals", nil)
 		var problems Problems
 		if err != nil && (!errors.As(err, &problems) || len(problems) == 0) {
 			t.Fatalf("the error is not problems: %v", err)

@@ -102,13 +102,28 @@ type sourceRow struct {
 	At        Pos
 }
 
+// A Use says what a block is for, and so which room owns its kind.
+type Use int
+
+// The uses of a block.
+const (
+	ForHarness Use = iota
+	ForPolicy
+	ForEnvironment
+	ForAssertion
+)
+
+// An Owner builds a block and returns the faults that only the room of its kind can find: a kind that nobody knows, a
+// setting that it refuses.
+type Owner func(use Use, b Block) error
+
 // Load reads the suite whose suite.yaml, or the folder of it, is at the slash path p. Links are followed, never out of
 // fsys, so fsys begins high enough to hold all that the suite names, such as ../skills/x.
 //
-// The error is [Problems], everything at once. When suite.yaml itself is sound the Suite is there beside the error: it
+// The error is [Problems], everything at once, with what owner says of every block that could be read; nil asks nobody. When suite.yaml itself is sound the Suite is there beside the error: it
 // holds the sound cases, and Broken names the others.
-func Load(fsys fs.FS, p string) (*Suite, error) {
-	l := loader{files: files{fsys: fsys, trees: map[string]tree{}, buf: make([]byte, 64<<10)}}
+func Load(fsys fs.FS, p string, owner Owner) (*Suite, error) {
+	l := loader{owner: owner, files: files{fsys: fsys, trees: map[string]tree{}, buf: make([]byte, 64<<10)}}
 	file, ok := l.suitePath(path.Clean(p))
 	if !ok {
 		return nil, l.problems.err()
@@ -137,6 +152,7 @@ func ReadBlock(fsys fs.FS, p string) (Block, error) {
 // loader holds what the files of one suite have in common.
 type loader struct {
 	files    files
+	owner    Owner // may be nil
 	defaults suiteFile
 	partial  bool // suite.yaml could not be decoded, so defaults may lack what it says
 	problems Problems
@@ -253,9 +269,28 @@ func (l *loader) suite(file string) (s *Suite, sound bool) {
 	l.harnesses(d, s)
 	l.conditions(d, s)
 	d.assertions(raw.Assertions)
+	for _, h := range s.Harnesses {
+		l.ask(d, ForHarness, h.Block)
+	}
+	l.ask(d, ForPolicy, raw.Interaction.Block)
+	l.ask(d, ForEnvironment, raw.Environment.Block)
+	l.askAssertions(d, raw.Assertions)
 	l.problems = append(l.problems, d.problems...)
 	l.warnings = append(l.warnings, d.warnings...)
 	return s, len(d.problems) == 0
+}
+
+// ask adds the faults that the owner of a block's kind finds. A block without a kind has its fault already.
+func (l *loader) ask(d *doc, use Use, b Block) {
+	if l.owner != nil && b.Kind != "" {
+		d.add(Flatten(l.owner(use, b))...)
+	}
+}
+
+func (l *loader) askAssertions(d *doc, list []Assertion) {
+	for _, a := range list {
+		l.ask(d, ForAssertion, a.Block)
+	}
 }
 
 func (l *loader) harnesses(d *doc, s *Suite) {
@@ -272,7 +307,7 @@ func (l *loader) harnesses(d *doc, s *Suite) {
 		if len(raw.Models) == 0 {
 			raw.Models = []string{"none"}
 		}
-		s.Harnesses = append(s.Harnesses, Harness{ID: raw.ID, Models: raw.Models, Block: raw.Block})
+		s.Harnesses = append(s.Harnesses, Harness(raw))
 	}
 }
 
@@ -447,6 +482,10 @@ func (l *loader) oneCase(d *doc) Case {
 		}
 	}
 	d.assertions(raw.Assertions)
+	if d.has("environment") {
+		l.ask(d, ForEnvironment, raw.Environment.Block)
+	}
+	l.askAssertions(d, raw.Assertions)
 	l.prompt(d, raw, &c)
 	l.trees(d, raw, &c)
 	return c

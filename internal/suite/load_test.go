@@ -58,7 +58,7 @@ func TestFaults(t *testing.T) {
 			input := *a
 			input.Files = a.Files[:len(a.Files)-1]
 			fsys := archive(t, &input)
-			_, err := Load(fsys, "evals")
+			_, err := Load(fsys, "evals", nil)
 			var problems Problems
 			if !errors.As(err, &problems) || len(problems) == 0 {
 				t.Fatalf("no fault was found: %v", err)
@@ -103,7 +103,7 @@ func checkPlaces(t testing.TB, fsys fstest.MapFS, problems Problems) {
 func load(t testing.TB, file string) (*Suite, fstest.MapFS) {
 	t.Helper()
 	fsys := archive(t, readArchive(t, file))
-	s, err := Load(fsys, "evals")
+	s, err := Load(fsys, "evals", nil)
 	if err != nil {
 		t.Fatalf("%s:\n%v", file, err)
 	}
@@ -210,12 +210,12 @@ func TestLoadReadsEveryKey(t *testing.T) {
 func TestLoadFindsTheSuite(t *testing.T) {
 	fsys := archive(t, readArchive(t, "testdata/good/small.txtar"))
 	for _, p := range []string{"evals", "evals/", "./evals", "evals/suite.yaml"} {
-		if s, err := Load(fsys, p); err != nil || s.File != "evals/suite.yaml" {
+		if s, err := Load(fsys, p, nil); err != nil || s.File != "evals/suite.yaml" {
 			t.Errorf("Load(%q) = %v, %v", p, s, err)
 		}
 	}
 	for _, p := range []string{"", "..", "/evals", "evals/one/tree/main.go", "evals/one"} {
-		if s, err := Load(fsys, p); err == nil || s != nil {
+		if s, err := Load(fsys, p, nil); err == nil || s != nil {
 			t.Errorf("Load(%q) = %v without an error", p, s)
 		}
 	}
@@ -229,7 +229,7 @@ func TestLoadKeepsTheSoundCases(t *testing.T) {
 	put("evals/three/case.yaml", "id: [\n")
 	put("evals/four/case.yaml", strings.Replace(sound, "path: tree", "path: ../one/tree", 1))
 	put("evals/five/case.yaml", strings.NewReplacer("path: tree", "path: ../one/tree", "id: one", "id: five").Replace(sound))
-	s, err := Load(fsys, "evals")
+	s, err := Load(fsys, "evals", nil)
 	if err == nil || s == nil {
 		t.Fatalf("Load = %v, %v; want a suite and an error", s, err)
 	}
@@ -240,7 +240,7 @@ func TestLoadKeepsTheSoundCases(t *testing.T) {
 		t.Errorf("broken (-want +got):\n%s", diff)
 	}
 	put("evals/suite.yaml", "name: 3\n")
-	if s, err := Load(fsys, "evals"); err == nil || s != nil {
+	if s, err := Load(fsys, "evals", nil); err == nil || s != nil {
 		t.Errorf("a broken suite.yaml gives %v, %v; want no suite", s, err)
 	}
 }
@@ -301,7 +301,7 @@ func TestLoadAndLinks(t *testing.T) {
 			}
 			defer root.Close()
 			for _, fsys := range []fs.FS{os.DirFS(dir), root.FS()} {
-				_, err := Load(fsys, "evals")
+				_, err := Load(fsys, "evals", nil)
 				switch {
 				case test.want == "" && err != nil:
 					t.Errorf("%T: %v", fsys, err)
@@ -310,6 +310,17 @@ func TestLoadAndLinks(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestLoadReportsEveryBadEntryOfAFolder(t *testing.T) {
+	fsys := archive(t, readArchive(t, "testdata/good/small.txtar"))
+	for i := range 30 {
+		fsys[fmt.Sprintf("evals/one/tree/link%02d", i)] = &fstest.MapFile{Data: []byte("nothing"), Mode: fs.ModeSymlink | 0o777}
+	}
+	_, err := Load(fsys, "evals", nil)
+	if n := len(Flatten(err)); n != maxFaults {
+		t.Errorf("%d problems, want the first %d:\n%v", n, maxFaults, err)
 	}
 }
 
@@ -324,7 +335,7 @@ func TestLoadNeverOpensAFIFO(t *testing.T) {
 			}
 			done := make(chan error, 1)
 			go func() {
-				_, err := Load(os.DirFS(dir), "evals")
+				_, err := Load(os.DirFS(dir), "evals", nil)
 				done <- err
 			}()
 			select {
@@ -351,7 +362,7 @@ func TestLoadRefusesBytes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fsys := archive(t, readArchive(t, "testdata/good/small.txtar"))
 			fsys["evals/suite.yaml"] = &fstest.MapFile{Data: []byte(test.text)}
-			if _, err := Load(fsys, "evals"); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			if _, err := Load(fsys, "evals", nil); err == nil || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("got %.300v, want %s", err, test.want)
 			}
 		})
@@ -360,7 +371,7 @@ func TestLoadRefusesBytes(t *testing.T) {
 	for _, f := range fsys {
 		f.Data = append([]byte("\ufeff"), bytes.ReplaceAll(f.Data, []byte("\n"), []byte("\r\n"))...)
 	}
-	if _, err := Load(fsys, "evals"); err != nil {
+	if _, err := Load(fsys, "evals", nil); err != nil {
 		t.Errorf("a byte order mark and CRLF are no faults: %v", err)
 	}
 }
@@ -388,7 +399,7 @@ func TestHostileFilesAreCheap(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			start := time.Now()
-			_, err := Load(fsys, "evals")
+			_, err := Load(fsys, "evals", nil)
 			took := time.Since(start)
 			runtime.ReadMemStats(&after)
 			if err == nil || !strings.Contains(err.Error(), "more than") {

@@ -135,7 +135,10 @@ func (s *source) problem(n *node, msg, hint string) Problem {
 
 // pos is the place of a node.
 func (s *source) pos(n *node) Pos {
-	if n == nil {
+	switch {
+	case s == nil:
+		return Pos{}
+	case n == nil:
 		return Pos{File: s.name}
 	}
 	return Pos{File: s.name, Line: n.line, Col: n.col}
