@@ -27,7 +27,7 @@ var rooms = map[string][]string{
 	"grade":     {"executor", "trace", "diffscope", "result"},
 	"run":       {"suite", "plan", "sandbox", "harness", "responder", "grade", "diffscope", "result", "trace", "executor"},
 	"result":    {"plan", "trace", "diffscope"},
-	"bench":     {"result"},
+	"bench":     {"result", "plan"},
 	"report":    {"bench"},
 	"cli":       {"suite", "plan", "trace", "executor", "sandbox", "diffscope", "responder", "harness", "grade", "run", "result", "bench", "report"},
 }

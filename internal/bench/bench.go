@@ -22,6 +22,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/assay-ci/assay/internal/plan"
 	"github.com/assay-ci/assay/internal/result"
 )
 
@@ -79,17 +80,8 @@ func Make(m result.Manifest, results iter.Seq2[result.Result, error]) (Benchmark
 	return b, nil
 }
 
-// cell is plan.Cell, which this room reads and does not import.
-type cell struct {
-	Case      string
-	Harness   string
-	Model     string
-	Condition string
-	Trial     int
-	Key       string
-	GradeKey  string
-	Phase     string
-}
+// A cell is a planned cell with what this room asks of it.
+type cell plan.Cell
 
 func (c cell) arm() ArmID { return ArmID{c.Harness, c.Model, c.Condition} }
 

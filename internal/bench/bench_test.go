@@ -128,6 +128,8 @@ func TestVerdict(t *testing.T) {
 		{"one case of five trials broke", []outcomes{{"tz", "PPPPP", "FFFFF"}}, nil, Regressed, "suite_regressed, case_regressed tz", 1},
 		{"three trials of one case cannot tell", []outcomes{{"tz", "PPP", "FFF"}}, nil, Underpowered, "too_few_trials", 0},
 		{"underpowered fails a release", []outcomes{{"tz", "PPP", "FFF"}}, func(g *result.Gate) { g.Underpowered = "fail" }, Underpowered, "too_few_trials", 1},
+		{"a population has more than one case", []outcomes{{"a", "PPPPP", "FFFFF"}, {"b", "PPPPP", "FFFFF"}}, func(g *result.Gate) { g.Claim = "population" }, Regressed, "case_regressed a, case_regressed b", 1},
+		{"a population of cases that all fell", times(6, "PPP", "FFF"), func(g *result.Gate) { g.Claim = "population" }, Regressed, "suite_regressed", 1},
 		{"one case mended", []outcomes{{"tz", "FFFFF", "PPPPP"}}, nil, Improved, "suite_improved, case_improved tz", 0},
 		{"every case fell a little", times(20, "PPP", "PFP"), nil, Regressed, "suite_regressed", 1},
 		{"a fall inside the margin is none", times(20, "PPP", "PFP"), func(g *result.Gate) { g.MarginPP = 50 }, Underpowered, "too_few_cases", 0},

@@ -181,15 +181,16 @@ type Comparison struct {
 	EffectPP       *float64     `json:"effect_pp"`
 	LoPP           *float64     `json:"lo_pp"`
 	HiPP           *float64     `json:"hi_pp"`
-	Test           string       `json:"test"`              // stratified_exact
+	Test           string       `json:"test"`              // that gates: stratified_exact, or signflip_exact when the suite claims for a population
 	PGlobal        *float64     `json:"p_global"`          // one-sided: head is worse on these cases
 	PGlobalBetter  *float64     `json:"p_global_improved"` // one-sided: head is better
 	PMin           *float64     `json:"p_min"`             // the least p that these trials allow
 	SignflipP      *float64     `json:"signflip_p"`        // one-sided: head is worse on cases like these
-	CasesLikeThese *Interval    `json:"cases_like_these"`  // of the effect, in percentage points
-	MDEPP          *float64     `json:"mde_pp"`            // smallest effect found in 80 of 100 such runs
-	NUninformative int          `json:"n_uninformative"`   // cases that all trials of both sides passed, or failed
-	NWorse         int          `json:"n_worse"`           // cases whose rate fell
+	SignflipBetter *float64     `json:"signflip_p_improved"`
+	CasesLikeThese *Interval    `json:"cases_like_these"` // of the effect, in percentage points
+	MDEPP          *float64     `json:"mde_pp"`           // smallest effect found in 80 of 100 such runs
+	NUninformative int          `json:"n_uninformative"`  // cases that all trials of both sides passed, or failed
+	NWorse         int          `json:"n_worse"`          // cases whose rate fell
 	NBetter        int          `json:"n_better"`
 	PCases         []CasePair   `json:"p_cases"` // by p, then case
 	Coverage       PairCoverage `json:"coverage"`

@@ -91,6 +91,9 @@ func compare(base, head *arm, g result.Gate, alpha float64) Comparison {
 		PCases: []CasePair{}, Coverage: e.coverage, InfraSkewP: &e.skewP, Unpaired: orEmpty(unpaired),
 		Verdict: j.verdict, Reasons: j.reasons, Warnings: []Warning{},
 	}
+	if g.Claim == population {
+		c.Test = "signflip_exact"
+	}
 	if len(e.names) > 0 {
 		c.fill(e, j.numbers)
 	}
@@ -109,7 +112,7 @@ func (c *Comparison) fill(e evidence, n numbers) {
 	c.CasesLikeThese, c.MDEPP = n.like, n.mdePP
 	c.NUninformative, c.NWorse, c.NBetter = n.uninformative, n.fell, n.rose
 	if n.signflip != nil {
-		c.SignflipP = &n.signflip.less
+		c.SignflipP, c.SignflipBetter = &n.signflip.less, &n.signflip.greater
 	}
 	for i, name := range e.names {
 		c.PCases = append(c.PCases, CasePair{

@@ -186,10 +186,11 @@ func lowCoverageText(side string, c Coverage, floor float64) string {
 
 // rules are the steps from regressed to no_evidence, over numbers that exist.
 func (e evidence) rules(n numbers) (Verdict, []Reason) {
-	if r := e.moved(n.exact.less, -n.effectPP, n.holmWorse, suiteRegressed, caseRegressed); len(r) > 0 {
+	global := e.global(n)
+	if r := e.moved(global.less, -n.effectPP, n.holmWorse, suiteRegressed, caseRegressed); len(r) > 0 {
 		return Regressed, r
 	}
-	if r := e.moved(n.exact.greater, n.effectPP, n.holmBetter, suiteImproved, caseImproved); len(r) > 0 {
+	if r := e.moved(global.greater, n.effectPP, n.holmBetter, suiteImproved, caseImproved); len(r) > 0 {
 		return Improved, r
 	}
 	if eq := e.gate.MarginEqPP; n.lo90PP >= -eq-slack && n.hi90PP <= eq+slack {
@@ -199,6 +200,20 @@ func (e evidence) rules(n numbers) (Verdict, []Reason) {
 		return Underpowered, r
 	}
 	return NoEvidence, []Reason{{Code: intervalSpansMargin, Text: fmt.Sprintf("the interval holds changes that matter and changes that do not; %.0f pp would have been found in 4 of 5 such runs", *n.mdePP)}}
+}
+
+// population is the claim that gates on cases like these instead of on these cases.
+const population = "population"
+
+// global is the test of all cases that belongs to the claim. When it could not be computed it convicts nobody.
+func (e evidence) global(n numbers) exact {
+	switch {
+	case e.gate.Claim != population:
+		return n.exact
+	case n.signflip != nil:
+		return *n.signflip
+	}
+	return exact{less: 1, greater: 1}
 }
 
 // moved gives the reasons to say that the head moved in one direction: p and effectPP are those of that direction.

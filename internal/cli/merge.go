@@ -28,7 +28,7 @@ skipped (shard_lost): it is listed, and never makes the benchmark smaller.`,
 			if err := result.Merge(l, args[1:]); err != nil {
 				return usage(err)
 			}
-			b, err := writeReports(l)
+			b, err := writeReports(l, false)
 			if err != nil {
 				return ledgerError(err)
 			}

@@ -28,6 +28,7 @@ type runOptions struct {
 	Out           string
 	Jobs          int
 	Fresh         bool
+	Regrade       bool
 	MaxCostUSD    float64
 	OnUnavailable string
 	AllowPrivate  []string
@@ -59,6 +60,31 @@ report.md, report.html and comment.md there. Running again goes on where it stop
 	f.StringVar(&o.OnUnavailable, "on-unavailable", "fail", "what to do when something required cannot be reached: fail or skip")
 	f.StringSliceVar(&o.AllowPrivate, "allow-private-hosts", nil, "private `hosts` that sources may be fetched from")
 	f.BoolVar(&o.JSON, "json", false, "print benchmark.json on standard output")
+	return cmd
+}
+
+func newGrade(x IO) *cobra.Command {
+	o := runOptions{Suite: "evals", OnUnavailable: "skip", Regrade: true}
+	cmd := &cobra.Command{
+		Use:   "grade DIR [SUITE]",
+		Short: "grade the kept work again, without running an agent",
+		Long: `Grade again what the agents left: each tree is rebuilt from the source and the kept patch, and
+put before the suite's graders as they are now. No agent is run.`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				o.Suite = args[1]
+			}
+			o.Out = args[0]
+			if !result.Exists(o.Out) {
+				return usage(fmt.Errorf("%s holds no results; name the folder that assay run wrote", o.Out))
+			}
+			return runSuite(cmd.Context(), x, o)
+		},
+	}
+	selectionFlags(cmd, &o.Select)
+	cmd.Flags().IntVar(&o.Jobs, "jobs", runtime.NumCPU(), "cells at the same time")
+	cmd.Flags().BoolVar(&o.JSON, "json", false, "print benchmark.json on standard output")
 	return cmd
 }
 
@@ -97,13 +123,13 @@ func runSuite(ctx context.Context, x IO, o runOptions) error {
 	if err := w.putManifest(ledger, o); err != nil {
 		return ledgerError(err)
 	}
-	unreached, err := w.preflight(ctx, x, cells, o.OnUnavailable)
+	unreached, err := w.preflight(ctx, x, cells, o)
 	if err != nil {
 		return err
 	}
 	ro := run.Options{
 		Ledger: ledger, Jobs: o.Jobs, Retries: w.suite.Retries, MaxCost: o.MaxCostUSD,
-		Unreached: unreached, Fresh: o.Fresh,
+		Unreached: unreached, Fresh: o.Fresh, Regrade: o.Regrade,
 	}
 	if ro.MaxCost == 0 {
 		ro.MaxCost = w.suite.Budget.MaxCostUSD
@@ -112,7 +138,7 @@ func runSuite(ctx context.Context, x IO, o runOptions) error {
 	if ended != nil && !errors.Is(ended, run.ErrInterrupted) {
 		return ledgerError(ended)
 	}
-	b, err := writeReports(ledger)
+	b, err := writeReports(ledger, ended != nil)
 	if err != nil {
 		return ledgerError(err)
 	}
@@ -185,12 +211,13 @@ func ledgerError(err error) error {
 	return unmeasured(fmt.Errorf("%w; free space or fix the folder, then run the same command again to go on", err))
 }
 
-// writeReports makes every page from the ledger alone.
-func writeReports(l *result.Ledger) (*bench.Benchmark, error) {
+// writeReports makes every page from the ledger alone, and marks them when the run was stopped before its end.
+func writeReports(l *result.Ledger, interrupted bool) (*bench.Benchmark, error) {
 	b, err := benchmarkOf(l.Dir())
 	if err != nil {
 		return nil, err
 	}
+	b.Interrupted = interrupted
 	for _, face := range report.Faces {
 		page, err := face.Render(*b)
 		if err != nil {

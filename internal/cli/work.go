@@ -119,15 +119,18 @@ func (w *work) close() {
 
 // preflight reaches for everything that the cells need, says what cannot be reached, and returns why cells are skipped,
 // by key. Something required stops the run under the policy fail.
-func (w *work) preflight(ctx context.Context, x IO, cells []plan.Cell, policy string) (map[string]string, error) {
+func (w *work) preflight(ctx context.Context, x IO, cells []plan.Cell, o runOptions) (map[string]string, error) {
 	out, err := w.kit.Preflight(ctx, cells, x.getenv("PATH"))
 	if err != nil {
 		return nil, w.project.relate(err)
 	}
+	if o.Regrade {
+		out = slices.DeleteFunc(out, func(u run.Unreachable) bool { return u.Agent })
+	}
 	printUnreachable(x, out)
 	skipped := map[string]string{}
 	for _, u := range out {
-		if u.Required && policy == "fail" {
+		if u.Required && o.OnUnavailable == "fail" {
 			return nil, unmeasured(errors.New("something required cannot be reached, so nothing was run; --on-unavailable skip runs the rest"))
 		}
 		for _, key := range u.Cells {

@@ -132,9 +132,9 @@ func sentence(c bench.Comparison, m markup) string {
 	}
 	switch c.Verdict {
 	case bench.Regressed:
-		return movement(c, m, "less", c.PGlobal, numbers)
+		return movement(c, m, "less", gating(c, c.PGlobal, c.SignflipP), numbers)
 	case bench.Improved:
-		return movement(c, m, "more", c.PGlobalBetter, numbers)
+		return movement(c, m, "more", gating(c, c.PGlobalBetter, c.SignflipBetter), numbers)
 	case bench.Equivalent:
 		return fmt.Sprintf("%s and %s are the same for practical purposes: %s.", head, base, m.text(reasonText(c)))
 	case bench.NoEvidence:
@@ -143,6 +143,14 @@ func sentence(c bench.Comparison, m markup) string {
 		return fmt.Sprintf("%s against %s could not be decided (%s): %s.", head, base, numbers, m.text(reasonText(c)))
 	}
 	return fmt.Sprintf("%s against %s was not measured well enough: %s.", head, base, m.text(reasonText(c)))
+}
+
+// gating is the p of the test that decided.
+func gating(c bench.Comparison, stratified, signflip *float64) *float64 {
+	if c.Test == "signflip_exact" {
+		return signflip
+	}
+	return stratified
 }
 
 // movement tells of a suite that moved as a whole, or of the single cases that did when the suite cannot be said to.
@@ -372,7 +380,7 @@ func method(b bench.Benchmark) []string {
 	g := b.Gate.Settings
 	out := []string{
 		"A pass rate is the mean over cases of each case's rate, with a 95 % interval at the effective size (Wilson). Only passed and failed cells are in it.",
-		fmt.Sprintf("Comparisons are paired by case. The effect carries a 95 %% stratified Newcombe interval; p is one-sided from the exact stratified test; single cases are adjusted by Holm. "+
+		fmt.Sprintf("Comparisons are paired by case. The effect carries a 95 %% stratified Newcombe interval; p is one-sided and exact (stratified, or by sign flips where the suite claims for a population); single cases are adjusted by Holm. "+
 			"α = %s shared by %d %s, margin %s pp, equivalence margin %s pp, largest acceptable detectable effect %s pp, least coverage %s %%.",
 			short(g.Alpha), len(b.Comparisons), plural(len(b.Comparisons), "comparison", "comparisons"), short(g.MarginPP), short(g.MarginEqPP), short(g.MDEMaxPP), short(100*g.MinCoverage)),
 		"Diff scope is the median over cases of the median over passed trials: files touched, and lines added and removed together.",

@@ -94,6 +94,11 @@ func (e *Entry) Open(name string) (*os.File, error) {
 	return os.Open(filepath.Join(e.dir(), filepath.FromSlash(name)))
 }
 
+// Committed opens a file of the attempt that is the cell's record now.
+func (e *Entry) Committed(name string) (*os.File, error) {
+	return os.Open(filepath.Join(e.cell(), filepath.FromSlash(name)))
+}
+
 func (f *File) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -51,10 +51,7 @@ type life struct {
 
 // live gives a cell its life and returns its record, committed by nobody yet.
 func (k *Kit) live(ctx context.Context, c plan.Cell, e *result.Entry) result.Result {
-	l := &life{
-		kit: k, cell: c, task: k.cases[c.Case], agent: k.harnesses[c.Harness], entry: e,
-		res: result.Result{Cell: c, Threshold: k.cases[c.Case].Threshold, Scores: []result.Score{}, Started: k.now().UTC()},
-	}
+	l := k.newLife(c, e)
 	started := time.Now()
 	err := l.run(ctx)
 	err = errors.Join(err, l.close(context.WithoutCancel(ctx)))
@@ -63,6 +60,14 @@ func (k *Kit) live(ctx context.Context, c plan.Cell, e *result.Entry) result.Res
 	}
 	l.res.Took.Total = time.Since(started)
 	return l.res
+}
+
+func (k *Kit) newLife(c plan.Cell, e *result.Entry) *life {
+	t := k.cases[c.Case]
+	return &life{
+		kit: k, cell: c, task: t, agent: k.harnesses[c.Harness], entry: e,
+		res: result.Result{Cell: c, Threshold: t.Threshold, Scores: []result.Score{}, Started: k.now().UTC()},
+	}
 }
 
 // run is the life itself. The order is a promise: the agent has stopped and its tree is measured before any hidden asset

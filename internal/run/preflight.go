@@ -35,6 +35,7 @@ type Unreachable struct {
 	What     string // such as harness claude, or source of timezone
 	Text     string // why, and what to do
 	Required bool
+	Agent    bool     // it is the harness: grading again can do without
 	Cells    []string // keys of the cells that need it
 }
 
@@ -198,7 +199,7 @@ func (k *Kit) Preflight(ctx context.Context, cells []plan.Cell, path string) ([]
 	var out []Unreachable
 	for _, id := range slices.Sorted(maps.Keys(byHarness)) {
 		if err := k.harnesses[id].missing; err != nil {
-			out = append(out, Unreachable{"harness " + id, err.Error(), k.suite.Availability != "optional", byHarness[id]})
+			out = append(out, Unreachable{What: "harness " + id, Text: err.Error(), Required: k.suite.Availability != "optional", Agent: true, Cells: byHarness[id]})
 		}
 	}
 	ids := slices.Sorted(maps.Keys(byCase))
@@ -220,7 +221,7 @@ func (k *Kit) Preflight(ctx context.Context, cells []plan.Cell, path string) ([]
 		switch err := reached[i]; {
 		case err == nil:
 		case errors.As(err, &u) && u.Reason != "bad_commit":
-			out = append(out, Unreachable{"case " + id, u.Error(), k.cases[id].Availability != "optional", byCase[id]})
+			out = append(out, Unreachable{What: "case " + id, Text: u.Error(), Required: k.cases[id].Availability != "optional", Cells: byCase[id]})
 		default:
 			faults = append(faults, err)
 		}

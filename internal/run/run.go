@@ -25,6 +25,7 @@ type Options struct {
 	Retries   int                       // further attempts of a cell that errored
 	MaxCost   float64                   // US dollars of the whole run; 0 is no limit
 	Unreached map[string]string         // why a cell is skipped, by key, from Kit.Preflight
+	Regrade   bool                      // grade the kept cells again, and run no agent
 	Fresh     bool                      // run cells that the ledger already holds
 	Progress  func(Event)               // told what happens, from one goroutine at a time; may be nil
 	Backoff   func(n int) time.Duration // pause before attempt n+1; nil is the default
@@ -102,13 +103,21 @@ func (r *runner) cell(ctx context.Context, c plan.Cell) error {
 		if err != nil {
 			return err
 		}
-		if ok && kept.Status.Scored() && kept.GradeKey == c.GradeKey {
-			r.tell(Event{Kind: Finished, Cell: c, Result: &kept, Kept: true})
-			return nil
+		if ok && kept.Status.Scored() {
+			if kept.GradeKey == c.GradeKey && !r.Regrade {
+				r.tell(Event{Kind: Finished, Cell: c, Result: &kept, Kept: true})
+				return nil
+			}
+			if done, err := r.regrade(ctx, c, kept); done || err != nil {
+				return err
+			}
 		}
 		if ok {
-			why = reopened(kept, c)
+			why = reopened(kept)
 		}
+	}
+	if r.Regrade {
+		return nil
 	}
 	if reason, text := r.skip(c); reason != "" {
 		return r.commitSkipped(c, reason, text)
@@ -116,11 +125,11 @@ func (r *runner) cell(ctx context.Context, c plan.Cell) error {
 	return r.attempts(ctx, c, why)
 }
 
-func reopened(kept result.Result, c plan.Cell) string {
+func reopened(kept result.Result) string {
 	if !kept.Status.Scored() {
 		return "it was " + string(kept.Status)
 	}
-	return fmt.Sprintf("its grading changed from %.8s to %.8s", kept.GradeKey, c.GradeKey)
+	return "its grading changed, and its tree cannot be rebuilt from what was kept"
 }
 
 // skip says why a cell must not be started, if so.
