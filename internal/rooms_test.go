@@ -36,6 +36,7 @@ var rooms = map[string][]string{
 var owners = map[string][]string{
 	"gopkg.in/yaml.v3":                 {"suite"},
 	"github.com/go-git/go-git/v5":      {"sandbox", "diffscope"},
+	"github.com/go-git/go-billy/v5":    {"sandbox"},
 	"github.com/bmatcuk/doublestar/v4": {"suite", "sandbox", "diffscope", "grade"},
 	"golang.org/x/sys":                 {"executor", "diffscope"},
 	"golang.org/x/sync":                {"run", "sandbox"},

@@ -170,7 +170,7 @@ func (t *tree) pick(paths []string) (*tree, error) {
 // buildEnvironment makes an environment in a place of its own, which holds its inputs and nothing else, and leaves it in dir.
 func (s *Sandbox) buildEnvironment(ctx context.Context, inputs *tree, n Needs, dir string) (err error) {
 	n.Env = nil // the case's own variables are not in the key
-	p, err := s.newPlace(n)
+	p, err := s.newPlace(s.Scratch, n)
 	if err != nil {
 		return err
 	}

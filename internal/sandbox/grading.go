@@ -86,13 +86,13 @@ func (s *Sandbox) Grading(ctx context.Context, src *Source, h Handover, n Needs)
 	if err := h.Hidden.Verify(); err != nil {
 		return nil, nil, err
 	}
-	p, err := s.newPlace(n)
+	var found []Finding
+	p, err := s.somewhere(ctx, n, func(p *Place) (err error) {
+		found, err = s.gradingTree(ctx, p, src, h, n)
+		return wrap("sandbox", "grading place", err)
+	})
 	if err != nil {
 		return nil, nil, err
-	}
-	found, err := s.gradingTree(ctx, p, src, h, n)
-	if err != nil {
-		return nil, nil, errors.Join(wrap("sandbox", "grading place", err), p.Close(context.WithoutCancel(ctx)))
 	}
 	p.Findings = append(p.Findings, found...)
 	return p, p.Findings, nil

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/assay-ci/assay/internal/executor"
 	"github.com/assay-ci/assay/internal/suite"
@@ -39,23 +40,39 @@ type Needs struct {
 
 // Open makes a place and lays the source out in it. The error is an *Error of class sandbox or environment.
 func (s *Sandbox) Open(ctx context.Context, src *Source, n Needs) (*Place, error) {
-	p, err := s.newPlace(n)
+	return s.somewhere(ctx, n, func(p *Place) error {
+		if err := s.layOut(ctx, p, src); err != nil {
+			return err
+		}
+		return s.furnish(ctx, p, src, n)
+	})
+}
+
+// somewhere makes a place in memory while there is room for one, and else on the disk, and fills it.
+func (s *Sandbox) somewhere(ctx context.Context, n Needs, fill func(*Place) error) (*Place, error) {
+	if s.Memory != "" && roomIn(s.Memory) {
+		p, err := s.placeIn(ctx, s.Memory, n, fill)
+		if !errors.Is(err, syscall.ENOSPC) {
+			return p, err
+		}
+	}
+	return s.placeIn(ctx, s.Scratch, n, fill)
+}
+
+func (s *Sandbox) placeIn(ctx context.Context, base string, n Needs, fill func(*Place) error) (*Place, error) {
+	p, err := s.newPlace(base, n)
 	if err != nil {
 		return nil, err
 	}
-	err = s.layOut(ctx, p, src)
-	if err == nil {
-		err = s.furnish(ctx, p, src, n)
-	}
-	if err != nil {
+	if err := fill(p); err != nil {
 		return nil, errors.Join(err, p.Close(context.WithoutCancel(ctx)))
 	}
 	return p, nil
 }
 
 // newPlace makes an empty place with its executor.
-func (s *Sandbox) newPlace(n Needs) (*Place, error) {
-	root, err := os.MkdirTemp(s.Scratch, "p")
+func (s *Sandbox) newPlace(base string, n Needs) (*Place, error) {
+	root, err := os.MkdirTemp(base, "p")
 	if err != nil {
 		return nil, &Error{Class: "sandbox", What: "make a place", Err: err}
 	}

@@ -20,8 +20,9 @@ import (
 	"time"
 
 	"github.com/assay-ci/assay/internal/suite"
-	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
+	objectcache "github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 	"github.com/go-git/go-git/v5/plumbing/object"
@@ -31,6 +32,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+	"github.com/go-git/go-git/v5/storage/filesystem"
 )
 
 const (
@@ -132,32 +134,31 @@ func emptyDir(dir string) error { return errors.Join(removeAll(dir), os.Mkdir(di
 // fetched returns the objects of a commit, from the bare repository in the cache or else from the server. All folders of
 // the commit that cases name share it.
 func (s *Sandbox) fetched(ctx context.Context, r suite.Repo, bare string) (storer.EncodedObjectStorer, error) {
-	if repo, err := git.PlainOpen(bare); err == nil {
-		return repo.Storer, nil
+	if _, err := os.Lstat(bare); err == nil {
+		return objectsOf(bare), nil
 	}
 	temp, err := os.MkdirTemp(s.cache.dir, unfinished)
 	if err != nil {
 		return nil, err
 	}
 	defer removeAll(temp)
-	repo, err := git.PlainInit(temp, true)
-	if err != nil {
+	objects := objectsOf(temp)
+	if err := objects.Init(); err != nil {
 		return nil, err
 	}
-	if err := s.fetch(ctx, r, repo.Storer); err != nil {
+	if err := s.fetch(ctx, r, objects); err != nil {
 		return nil, s.reachError(r, err)
-	}
-	if err := removeAll(bare); err != nil { // what could not be opened above
-		return nil, err
 	}
 	if err := install(temp, bare); err != nil {
 		return nil, err
 	}
-	repo, err = git.PlainOpen(bare)
-	if err != nil {
-		return nil, err
-	}
-	return repo.Storer, nil
+	return objectsOf(bare), nil
+}
+
+// objectsOf is the object store of the bare repository in dir. Nothing of it is read until an object is asked for, so a
+// store that is damaged shows as objects that are missing.
+func objectsOf(dir string) *filesystem.Storage {
+	return filesystem.NewStorage(osfs.New(dir), objectcache.NewObjectLRUDefault())
 }
 
 // noCommit is the error of a repository that answers and does not have the commit.

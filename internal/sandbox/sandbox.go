@@ -33,6 +33,7 @@ import (
 type Options struct {
 	Suite   string   // host path of the folder that suite paths are relative to
 	Scratch string   // places are made below it
+	Memory  string   // a folder in memory where they are made while it has room; empty: none. See MemoryFolder
 	Cache   string   // verified sources and environments are kept below it
 	Allow   []string // private hosts that sources may name
 	// NewExecutor makes the executor of a place whose folders exist.
