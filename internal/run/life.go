@@ -139,7 +139,7 @@ func (l *life) open(ctx context.Context) error {
 		return &fault{trace.ClassHarnessConfig, err}
 	}
 	l.request.Prompt = cond.PromptPrefix + l.task.Prompt
-	l.request.Exec, l.request.Work, l.request.Home = p.Exec, p.Work, p.Home
+	l.request.Exec, l.request.Work, l.request.Home, l.request.Env = p.Exec, p.Work, p.Home, l.env()
 	l.request.Extras = harness.Extras{SkillsDir: skills, InstructionsFile: instructions}
 	l.note(p.Findings)
 	return nil

@@ -130,17 +130,28 @@ func (k *Kit) checkGraders() error {
 	return errors.Join(faults...)
 }
 
-// Versions asks each harness for the version of the agent that would run, by harness id. A harness that has none to tell,
-// or cannot be reached, is left out: the preflight says why.
+// Versions asks each harness for the version of the agent that would run, by harness id, several at once. A harness that
+// has none to tell, or cannot be reached, is left out: the preflight says why.
 func (k *Kit) Versions(ctx context.Context, path string) map[string]string {
+	ids := slices.Sorted(maps.Keys(k.harnesses))
+	probed := make([]agent, len(ids))
+	var group errgroup.Group
+	group.SetLimit(probesAtOnce)
+	for i, id := range ids {
+		group.Go(func() error {
+			a := k.harnesses[id]
+			a.version, a.missing = k.probeHarness(ctx, a, path)
+			probed[i] = a
+			return nil
+		})
+	}
+	_ = group.Wait() // what could not be reached is in missing
 	versions := map[string]string{}
-	for id, a := range k.harnesses {
-		v, err := k.probeHarness(ctx, a, path)
-		if err == nil && v != "" {
-			versions[id] = v
+	for i, id := range ids {
+		k.harnesses[id] = probed[i]
+		if probed[i].version != "" {
+			versions[id] = probed[i].version
 		}
-		a.version, a.missing = v, err
-		k.harnesses[id] = a
 	}
 	return versions
 }
