@@ -347,7 +347,7 @@ func (b *Benchmark) overall(g result.Gate) (Verdict, Reason) {
 func (b *Benchmark) notes() []string {
 	notes := []string{}
 	if b.Simulated {
-		notes = append(notes, fmt.Sprintf("No model drove the agents of %s: they are scripted. Their numbers show what the tool does and say nothing about any model.", strings.Join(b.Metadata.Simulated, ", ")))
+		notes = append(notes, fmt.Sprintf("The agents of %s are scripted; no model drove them. Their numbers show what the tool does and say nothing about any model.", strings.Join(b.Metadata.Simulated, ", ")))
 	}
 	notes = append(notes, "A smaller diff is not better by itself; read it next to the pass rate.")
 	if n := b.Coverage.Planned - b.Coverage.Scored; n > 0 {

@@ -40,7 +40,8 @@ func scripted(b bench.Benchmark) string {
 	if !b.Simulated {
 		return ""
 	}
-	return fmt.Sprintf("No model drove the agents of %s: they are scripted. These numbers show what the tool does and say nothing about any model.", strings.Join(b.Metadata.Simulated, ", "))
+	return fmt.Sprintf("The agents of %s play a script; no model drove them. These numbers show what the tool does and say nothing about any model.",
+		strings.Join(b.Metadata.Simulated, ", "))
 }
 
 // word is a verdict as pages print it: glyph and word always together, since neither mail nor every eye shows colour.
