@@ -3,9 +3,10 @@ GO      ?= go
 BIN     := bin/assay
 OUT     ?= assay-results
 FUZZTIME ?= 10s
+KILLS   ?= 300
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: run build test check fuzz bench clean
+.PHONY: run build test check fuzz crash bench clean
 
 run: build ## run evals/ with its scripted agents and write the pages
 	$(BIN) run evals --out $(OUT)
@@ -31,8 +32,12 @@ check: ## everything that reads the code without running it
 fuzz: ## every fuzz target for $(FUZZTIME)
 	./tools/fuzz.sh $(FUZZTIME)
 
+crash: ## kill assay $(KILLS) times in each of two suites, and look for what was lost
+	$(GO) test ./internal/cli -run TestKillNine -v -timeout 1h -kills=$(KILLS)
+
 bench: build ## speed, as ratios against a bare loop and a peer
-	./tools/bench/bench.sh
+	$(GO) -C tools build -trimpath -o ../bin/bench ./bench
+	bin/bench compare
 
 clean:
 	rm -rf bin $(OUT)

@@ -253,6 +253,26 @@ var behaviours = map[string]func(args []string) int{
 		fmt.Println("done")
 		return 0
 	},
+	// Writes down what it was given: its arguments, and the files and folders that they name; says how it is greeted.
+	"show": func(args []string) int {
+		out, err := os.Create("given.txt")
+		must(err)
+		for _, arg := range args {
+			fmt.Fprintf(out, "[%s]\n", filepath.Base(arg))
+			must(filepath.WalkDir(arg, func(name string, d os.DirEntry, err error) error {
+				if err != nil || d.IsDir() {
+					return nil // an argument need not be a path
+				}
+				b, err := os.ReadFile(name)
+				fmt.Fprintf(out, "%s: %s\n", filepath.Base(name), b)
+				return err
+			}))
+		}
+		must(out.Close())
+		fix()
+		fmt.Println("GREETING=" + os.Getenv("GREETING"))
+		return 0
+	},
 	// The disk of the place is small: the agent fills it and gives up.
 	"fill-disk": func([]string) int {
 		f, err := os.Create("fill")

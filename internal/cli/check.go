@@ -1,9 +1,9 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/assay-ci/assay/internal/plan"
 	"github.com/assay-ci/assay/internal/run"
@@ -13,74 +13,78 @@ import (
 
 func newCheck(x IO) *cobra.Command {
 	var preflight, asJSON bool
+	var allow []string
 	cmd := &cobra.Command{
 		Use:   "check [SUITE]",
 		Short: "find every fault of a suite, with its place",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			w, err := openWork(cmd.Context(), x, suiteArg(args), plan.Selection{}, nil)
+			w, err := openWork(cmd.Context(), x, suiteArg(args), plan.Selection{}, allow)
+			if err == nil {
+				defer w.close()
+			}
+			var unreached []run.Unreachable
+			if err == nil && preflight {
+				unreached, err = w.kit.Preflight(cmd.Context(), w.plan.Cells, x.getenv("PATH"))
+				err = w.project.relate(err)
+			}
 			if asJSON {
-				return checkJSON(x, w, err)
+				err = checkJSON(x, w, unreached, err)
 			}
 			if err != nil {
 				return err
 			}
-			defer w.close()
-			if preflight {
-				if err := w.probe(cmd.Context(), x); err != nil {
-					return err
-				}
+			printUnreachable(x, unreached)
+			if slices.ContainsFunc(unreached, func(u run.Unreachable) bool { return u.Required }) {
+				return unmeasured(errors.New("something required cannot be reached"))
 			}
-			fmt.Fprintf(x.Out, "%s: %s, %s, %s, no fault\n", w.suite.Name, plural(len(w.suite.Cases), "case"),
-				plural(len(w.suite.Conditions), "condition"), plural(len(w.plan.Cells), "cell"))
+			if !asJSON {
+				fmt.Fprintf(x.Out, "%s: %s, %s, %s, no fault\n", w.suite.Name, plural(len(w.suite.Cases), "case"),
+					plural(len(w.suite.Conditions), "condition"), plural(len(w.plan.Cells), "cell"))
+			}
 			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&preflight, "preflight", false, "also reach for every source, tool and harness")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	allowFlag(cmd, &allow)
 	return cmd
 }
 
-// checkJSON prints the faults and the cases for programs.
-func checkJSON(x IO, w *work, err error) error {
+// checkJSON prints what was found for programs: the faults in err, or the cases and what cannot be reached. Its error is
+// what remains to be said by the exit code.
+func checkJSON(x IO, w *work, unreached []run.Unreachable, err error) error {
 	type checked struct {
 		Case string `json:"case"`
 	}
+	type missing struct {
+		What     string `json:"what"`
+		Required bool   `json:"required"`
+		Text     string `json:"text"`
+	}
 	out := struct {
-		Faults   suite.Problems `json:"faults"`
-		Warnings suite.Problems `json:"warnings"`
-		Cases    []checked      `json:"cases"`
-	}{suite.Problems{}, suite.Problems{}, []checked{}}
+		Faults      suite.Problems `json:"faults"`
+		Warnings    suite.Problems `json:"warnings"`
+		Unreachable []missing      `json:"unreachable"`
+		Cases       []checked      `json:"cases"`
+	}{suite.Problems{}, suite.Problems{}, []missing{}, []checked{}}
 	if err != nil && !errors.As(err, &out.Faults) {
 		return err
 	}
+	for _, u := range unreached {
+		out.Unreachable = append(out.Unreachable, missing{u.What, u.Required, u.Text})
+	}
 	if w != nil {
-		defer w.close()
-		out.Warnings = append(out.Warnings, w.suite.Warnings...)
+		out.Warnings = append(out.Warnings, w.project.relative(w.suite.Warnings)...)
 		for _, c := range w.suite.Cases {
 			out.Cases = append(out.Cases, checked{c.ID})
 		}
 	}
-	if perr := printJSON(x, out); perr != nil {
-		return perr
+	if err := printJSON(x, out); err != nil {
+		return err
 	}
 	if len(out.Faults) > 0 {
 		return &exit{ExitUsage, nil}
-	}
-	return nil
-}
-
-// probe reaches for everything that the plan needs and prints what cannot be reached.
-func (w *work) probe(ctx context.Context, x IO) error {
-	out, err := w.kit.Preflight(ctx, w.plan.Cells, x.getenv("PATH"))
-	if err != nil {
-		return w.project.relate(err)
-	}
-	printUnreachable(x, out)
-	for _, u := range out {
-		if u.Required {
-			return unmeasured(errors.New("something required cannot be reached"))
-		}
 	}
 	return nil
 }

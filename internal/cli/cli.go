@@ -79,24 +79,23 @@ func Main(ctx context.Context, args []string, x IO) int {
 	root.SetIn(x.In)
 	root.SetOut(x.Out)
 	root.SetErr(x.Err)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return ExitOK
 	}
-	var problems suite.Problems
-	var coded *exit
-	code := ExitUsage // cobra's own errors: unknown command, unknown flag, wrong arguments
-	if errors.As(err, &coded) {
-		code = coded.code
+	code, hint := ExitUsage, "see "+cmd.CommandPath()+" --help\n" // an error of cobra's: coded marks all others
+	var ended *exit
+	if errors.As(err, &ended) {
+		code, hint = ended.code, ""
 	}
+	var problems suite.Problems
 	switch {
 	case errors.Is(err, run.ErrInterrupted):
-		code = ExitInterrupted
 		fmt.Fprintln(x.Err, "assay: interrupted; what was finished is kept, run the same command again to go on")
 	case errors.As(err, &problems):
 		fmt.Fprintf(x.Err, "%s\n%s\n", problems.Error(), plural(len(problems), "fault"))
 	case err.Error() != "":
-		fmt.Fprintf(x.Err, "assay: %v\n", err)
+		fmt.Fprintf(x.Err, "assay: %s\n%s", strings.TrimSpace(err.Error()), hint)
 	}
 	return code
 }
@@ -114,10 +113,9 @@ better, worse or no evidence.
 
 Exit codes: 0 passed, 1 the gate says no, 2 bad usage or a faulty suite, 3 could not be
 measured, 130 interrupted.`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	root.AddCommand(
 		newRun(x),
@@ -134,7 +132,26 @@ measured, 130 interrupted.`,
 		newSchema(x),
 		newVersion(x),
 	)
+	for _, c := range root.Commands() {
+		c.RunE = coded(c.RunE)
+	}
 	return root
+}
+
+// coded gives each error of a command an exit code; one that has none is ours. What comes out of the command tree without
+// a code is cobra's own then: an unknown command, an unknown flag, wrong arguments.
+func coded(command func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		err := command(cmd, args)
+		var has *exit
+		switch {
+		case err == nil, errors.As(err, &has):
+			return err
+		case errors.Is(err, run.ErrInterrupted):
+			return &exit{ExitInterrupted, err}
+		}
+		return unmeasured(err)
+	}
 }
 
 func newVersion(x IO) *cobra.Command {

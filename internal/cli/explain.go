@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -56,21 +57,21 @@ func newExplain(x IO) *cobra.Command {
 				return nil
 			}
 			var known []string
-			found := false
+			var pages []string
 			for _, g := range groups() {
 				for _, k := range g.list {
 					known = append(known, k.Name)
 					if k.Name == args[0] {
-						explainKind(x, g.what, k)
-						found = true
+						pages = append(pages, kindPage(g.what, k))
 					}
 				}
 			}
-			if !found {
+			if pages == nil {
 				slices.Sort(known)
 				return usage(fmt.Errorf("there is no kind %q; there are %s", args[0], strings.Join(slices.Compact(known), ", ")))
 			}
-			return nil
+			_, err := io.WriteString(x.Out, strings.Join(pages, "\n"))
+			return err
 		},
 	}
 }
@@ -84,30 +85,45 @@ func listKinds(x IO) {
 	}
 }
 
-func explainKind(x IO, what string, k suite.Kind) {
-	fmt.Fprintf(x.Out, "%s (%s): %s\n", k.Name, what, k.Doc)
+// kindPage explains one kind and its settings.
+func kindPage(what string, k suite.Kind) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (%s): %s\n", k.Name, what, k.Doc)
 	for _, f := range suite.Describe(k.Params) {
-		fmt.Fprintf(x.Out, "\n  %s  %s\n", f.Name, f.Type)
-		for _, line := range []string{f.Doc, ruleText(f.Rule), defaultText(f.Default)} {
+		fmt.Fprintf(&b, "\n  %s  %s\n", f.Name, f.Type)
+		for _, line := range []string{f.Doc, limits(f)} {
 			if line != "" {
-				fmt.Fprintf(x.Out, "      %s\n", line)
+				fmt.Fprintf(&b, "      %s\n", line)
 			}
 		}
 	}
+	return b.String()
 }
 
-func ruleText(rule string) string {
-	if rule == "" {
-		return ""
+// limits says in words what a setting must be, and what it is when it is not written.
+func limits(f suite.Field) string {
+	var parts []string
+	for _, rule := range strings.Split(f.Rule, ", ") {
+		name, arg, _ := strings.Cut(rule, " ")
+		switch name {
+		case "required":
+			parts = append(parts, "required")
+		case "min":
+			parts = append(parts, "at least "+arg)
+		case "max":
+			parts = append(parts, "at most "+arg)
+		case "above":
+			parts = append(parts, "above "+arg)
+		case "oneof":
+			parts = append(parts, "one of "+strings.ReplaceAll(arg, " ", ", "))
+		case "off":
+			parts = append(parts, "or off")
+		}
 	}
-	return "rule: " + rule
-}
-
-func defaultText(value string) string {
-	if value == "" {
-		return ""
+	if f.Default != "" {
+		parts = append(parts, "default "+f.Default)
 	}
-	return "default: " + value
+	return strings.Join(parts, "; ")
 }
 
 func newSchema(x IO) *cobra.Command {

@@ -14,13 +14,13 @@ func newMerge(x IO) *cobra.Command {
 		Long: `Join the results folders of the shards of one plan. A planned cell that no folder holds becomes
 skipped (shard_lost): it is listed, and never makes the benchmark smaller.`,
 		Args: cobra.MinimumNArgs(2),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, dir := range args[1:] {
-				if _, err := result.ReadManifest(dir); err != nil {
+				if _, err := manifestOf(dir); err != nil {
 					return usage(err)
 				}
 			}
-			l, err := result.Open(args[0], time.Now)
+			l, err := result.Open(cmd.Context(), args[0], time.Now)
 			if err != nil {
 				return ledgerError(err)
 			}

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"strings"
@@ -40,7 +43,10 @@ func newReport(x IO) *cobra.Command {
 					_, err = x.Out.Write(page)
 					return err
 				}
-				return os.WriteFile(file, page, 0o644)
+				if err := os.WriteFile(file, page, 0o644); err != nil {
+					return usage(err)
+				}
+				return nil
 			}
 			return usage(fmt.Errorf("--format is %q; it may be %s", format, strings.Join(known, ", ")))
 		},
@@ -69,9 +75,27 @@ func newGate(x IO) *cobra.Command {
 	}
 }
 
+// manifestOf reads the plan of a results folder.
+func manifestOf(dir string) (result.Manifest, error) {
+	m, err := result.ReadManifest(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, fmt.Errorf("%s holds no results; name the folder that assay run wrote", dir)
+	}
+	return m, spoilt(err)
+}
+
+// spoilt says what to do about a plan that is no JSON: whatever spoilt it, the cells do not need it.
+func spoilt(err error) error {
+	var damage *json.SyntaxError
+	if !errors.As(err, &damage) {
+		return err
+	}
+	return unmeasured(fmt.Errorf("%w; move it away: assay run writes it again, and keeps the cells", err))
+}
+
 // benchmarkOf reads a ledger into a benchmark: of its own part of the plan, when it is that of a shard.
 func benchmarkOf(dir string) (*bench.Benchmark, error) {
-	m, err := result.ReadManifest(dir)
+	m, err := manifestOf(dir)
 	if err != nil {
 		return nil, err
 	}

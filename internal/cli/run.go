@@ -52,13 +52,13 @@ report.md, report.html and comment.md there. Running again goes on where it stop
 	}
 	f := cmd.Flags()
 	selectionFlags(cmd, &o.Select)
-	f.IntVar(&o.Jobs, "jobs", runtime.NumCPU(), "cells at the same time")
+	jobsFlag(cmd, &o.Jobs)
 	f.StringVar(&o.Shard, "shard", "", "run part `i/n` of the plan only; join the parts with assay merge")
 	f.StringVarP(&o.Out, "out", "o", "assay-results", "folder of the results")
 	f.BoolVar(&o.Fresh, "fresh", false, "run every cell again, also those that the folder holds")
 	f.Float64Var(&o.MaxCostUSD, "max-cost-usd", 0, "stop starting cells when this much is spent (0: as the suite says)")
 	f.StringVar(&o.OnUnavailable, "on-unavailable", "fail", "what to do when something required cannot be reached: fail or skip")
-	f.StringSliceVar(&o.AllowPrivate, "allow-private-hosts", nil, "private `hosts` that sources may be fetched from")
+	allowFlag(cmd, &o.AllowPrivate)
 	f.BoolVar(&o.JSON, "json", false, "print benchmark.json on standard output")
 	return cmd
 }
@@ -76,16 +76,28 @@ put before the suite's graders as they are now. No agent is run.`,
 				o.Suite = args[1]
 			}
 			o.Out = args[0]
-			if !result.Exists(o.Out) {
-				return usage(fmt.Errorf("%s holds no results; name the folder that assay run wrote", o.Out))
+			if _, err := manifestOf(o.Out); err != nil {
+				return usage(err)
 			}
 			return runSuite(cmd.Context(), x, o)
 		},
 	}
 	selectionFlags(cmd, &o.Select)
-	cmd.Flags().IntVar(&o.Jobs, "jobs", runtime.NumCPU(), "cells at the same time")
+	jobsFlag(cmd, &o.Jobs)
+	allowFlag(cmd, &o.AllowPrivate)
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print benchmark.json on standard output")
 	return cmd
+}
+
+// jobsFlag declares how many cells run at the same time. Its help is the same on every machine.
+func jobsFlag(cmd *cobra.Command, jobs *int) {
+	cmd.Flags().IntVar(jobs, "jobs", runtime.NumCPU(), "cells at the same time")
+	cmd.Flags().Lookup("jobs").DefValue = "one a CPU"
+}
+
+// allowFlag declares the exceptions to the rule that sources come from public hosts.
+func allowFlag(cmd *cobra.Command, hosts *[]string) {
+	cmd.Flags().StringSliceVar(hosts, "allow-private-hosts", nil, "private `hosts` that sources may be fetched from")
 }
 
 // selectionFlags declares the flags that narrow a plan.
@@ -106,16 +118,22 @@ func runSuite(ctx context.Context, x IO, o runOptions) error {
 	if o.Jobs < 1 {
 		return usage(fmt.Errorf("--jobs is %d; at least one cell must run at a time", o.Jobs))
 	}
+	if !(o.MaxCostUSD >= 0) { // not a number is not a limit
+		return usage(fmt.Errorf("--max-cost-usd is %v; it may be 0 or more", o.MaxCostUSD))
+	}
 	w, err := openWork(ctx, x, o.Suite, o.Select, o.AllowPrivate)
 	if err != nil {
 		return err
 	}
 	defer w.close()
+	if err := w.allows(o.Out); err != nil {
+		return err
+	}
 	cells, err := plan.Part(w.plan.Cells, o.Shard)
 	if err != nil {
 		return usage(fmt.Errorf("--shard: %w", err))
 	}
-	ledger, err := result.Open(o.Out, time.Now)
+	ledger, err := result.Open(ctx, o.Out, time.Now)
 	if err != nil {
 		return ledgerError(err)
 	}
@@ -167,7 +185,7 @@ func (w *work) putManifest(l *result.Ledger, o runOptions) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return l.PutManifest(m)
 	case err != nil:
-		return err
+		return spoilt(err)
 	}
 	if old.Digest == m.Digest && !o.Fresh && !reflect.DeepEqual(old.Gate, m.Gate) {
 		return usage(errors.New("the gate's settings are not those that this folder's results were planned under; run with --fresh or another --out"))
@@ -205,6 +223,8 @@ func ledgerError(err error) error {
 	switch {
 	case errors.As(err, &coded):
 		return err
+	case errors.Is(err, context.Canceled):
+		return run.ErrInterrupted
 	case errors.As(err, &locked):
 		return usage(err)
 	}
@@ -241,13 +261,17 @@ func announce(x IO, o runOptions, b *bench.Benchmark) error {
 			return err
 		}
 	} else {
-		fmt.Fprintf(x.Out, "\n%s\n\n", report.Headline(*b))
+		headline := report.Headline(*b)
+		if o.Shard != "" {
+			headline = "part " + o.Shard + " of the plan; assay merge joins the parts and gives the verdict"
+		}
+		fmt.Fprintf(x.Out, "\n%s\n\n", headline)
 		for _, face := range report.Faces {
 			fmt.Fprintf(x.Out, "  %s/%-15s %s\n", o.Out, face.File, face.Doc)
 		}
 	}
 	if o.Shard != "" {
-		return nil // a part has no verdict: assay merge gives that of the whole
+		return nil // a part has no verdict
 	}
 	if code := b.Gate.ExitCode; code != ExitOK {
 		return &exit{code, nil}

@@ -1,18 +1,26 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"flag"
+	"io"
+	"net/http/cgi"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-var update = flag.Bool("update", false, "rewrite what the scripts compare with")
+var update = flag.Bool("update", false, "rewrite what the scripts and the pages made from tables compare with")
 
 // TestMain makes this test binary stand for the programs that the scripts run: assay itself, and an agent with many
 // behaviours, most of them bad.
@@ -29,19 +37,91 @@ func mainForTest() {
 	os.Exit(Main(ctx, os.Args[1:], IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ()}))
 }
 
-// TestScripts runs what a user types and sees: one txtar file a behaviour.
+// TestScripts runs what a user types and sees: one txtar file a behaviour. Beside the commands of testscript they have
+//
+//	exits N PROGRAM ARG...   runs a program that must end with exit code N
+//	expand FILE...           fills the variables of the script into files; those that are not set stay
+//	serve DIR...             commits each folder to a repository and serves them by git's own server on loopback;
+//	                         sets $URL, and for each folder its commit, such as $COMMIT_upstream
+//	unserve                  stops that server
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+	testscript.Run(t, scripts("testdata/script"))
+}
+
+func scripts(dir string) testscript.Params {
+	return testscript.Params{
+		Dir: dir,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("ASSAY_CACHE", env.WorkDir+"/.cache")
 			return nil
 		},
-		Condition: func(cond string) (bool, error) {
-			_, err := exec.LookPath(cond)
-			return err == nil, nil
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits":  exits,
+			"expand": expand,
+			"serve":  serve,
 		},
 		RequireExplicitExec: true,
 		UpdateScripts:       *update,
+	}
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits N PROGRAM ARG...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	var exit *exec.ExitError
+	switch err := ts.Exec(args[1], args[2:]...); {
+	case errors.As(err, &exit):
+		got = exit.ExitCode()
+	case err != nil:
+		ts.Fatalf("%v", err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+func expand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: expand FILE...")
+	}
+	for _, name := range args {
+		text := os.Expand(ts.ReadFile(name), func(v string) string { return cmp.Or(ts.Getenv(v), "$"+v) })
+		ts.Check(os.WriteFile(ts.MkAbs(name), []byte(text), 0o644))
+	}
+}
+
+func serve(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: serve DIR...")
+	}
+	const config = "GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=*"
+	root := ts.MkAbs(".")
+	git := func(dir string, args ...string) string {
+		cmd := exec.Command("git", args...)
+		cmd.Dir, cmd.Env = dir, append(strings.Fields(config), "PATH="+ts.Getenv("PATH"), "HOME="+root)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			ts.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	for _, name := range args {
+		dir := ts.MkAbs(name)
+		git(dir, "init", "-q", "-b", "main")
+		git(dir, "add", "-A")
+		git(dir, "-c", "user.name=a", "-c", "user.email=a@localhost", "commit", "-q", "--allow-empty", "-m", "all")
+		ts.Setenv("COMMIT_"+name, git(dir, "rev-parse", "HEAD"))
+	}
+	s := httptest.NewServer(&cgi.Handler{
+		Path:   filepath.Join(git(root, "--exec-path"), "git-http-backend"),
+		Env:    append(strings.Fields(config), "GIT_PROJECT_ROOT="+root, "GIT_HTTP_EXPORT_ALL=1"),
+		Stderr: io.Discard,
 	})
+	ts.Defer(s.Close)
+	ts.SetCmd("unserve", func(*testscript.TestScript, bool, []string) { s.Close() })
+	ts.Setenv("URL", s.URL)
 }

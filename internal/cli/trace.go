@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,7 +23,7 @@ func newTrace(x IO) *cobra.Command {
 "timezone/claude/claude-opus-5/with_skill/1".`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			m, err := result.ReadManifest(args[0])
+			m, err := manifestOf(args[0])
 			if err != nil {
 				return usage(err)
 			}
@@ -30,6 +32,9 @@ func newTrace(x IO) *cobra.Command {
 				return usage(err)
 			}
 			f, err := os.Open(filepath.Join(args[0], filepath.FromSlash(result.Dir(c)), "trace.jsonl"))
+			if errors.Is(err, fs.ErrNotExist) {
+				err = fmt.Errorf("%s has no trace: it was not run", cellName(c))
+			}
 			if err != nil {
 				return usage(err)
 			}
@@ -72,8 +77,37 @@ func eventText(e trace.Event) string {
 		return strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Tool.Name, strings.Join(e.Tool.Paths, " "), e.Tool.Input))
 	case e.Session != nil:
 		return strings.TrimSpace(e.Session.Harness + " " + e.Session.Model)
+	case e.Usage != nil:
+		return usageText(*e.Usage)
 	case e.Ask != nil:
-		return strings.TrimSpace(strings.Join([]string{e.Ask.Name, e.Ask.Outcome, strings.Join(e.Ask.Answers, "; "), e.Ask.By}, " "))
+		return askText(*e.Ask)
 	}
 	return e.Text
+}
+
+// askText tells what was asked, or what the answer was and who gave it.
+func askText(a trace.Ask) string {
+	parts := []string{a.Name, a.Input, a.Outcome}
+	for _, q := range a.Questions {
+		parts = append(parts, q.Text)
+	}
+	parts = append(append(parts, a.Answers...), a.By, a.Reason)
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " ")
+}
+
+// usageText tells the tokens and the money that were measured.
+func usageText(u trace.Usage) string {
+	var parts []string
+	for _, n := range []struct {
+		what  string
+		count *int64
+	}{{"input", u.Input}, {"cache read", u.CacheRead}, {"cache write", u.CacheWrite}, {"output", u.Output}} {
+		if n.count != nil {
+			parts = append(parts, fmt.Sprintf("%d %s", *n.count, n.what))
+		}
+	}
+	if u.CostUSD != nil {
+		parts = append(parts, fmt.Sprintf("$%.4f", *u.CostUSD))
+	}
+	return strings.Join(parts, ", ")
 }

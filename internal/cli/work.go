@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -25,7 +26,7 @@ type work struct {
 	suite   *suite.Suite
 	kit     *run.Kit
 	plan    *plan.Plan
-	scratch string
+	scratch *scratch
 }
 
 // openWork loads and builds a suite and plans its cells. Nothing is written but an empty scratch folder, which close
@@ -46,7 +47,7 @@ func openWork(ctx context.Context, x IO, arg string, sel plan.Selection, allow [
 		fmt.Fprintln(x.Err, warning.Error())
 	}
 	w := &work{project: p, suite: s}
-	if w.scratch, err = os.MkdirTemp(x.getenv("TMPDIR"), "assay-"); err != nil {
+	if w.scratch, err = newScratch(cmp.Or(x.getenv("TMPDIR"), os.TempDir())); err != nil {
 		return nil, unmeasured(err)
 	}
 	if err := w.build(ctx, x, sel, allow); err != nil {
@@ -58,7 +59,7 @@ func openWork(ctx context.Context, x IO, arg string, sel plan.Selection, allow [
 
 // build makes the kit and the plan.
 func (w *work) build(ctx context.Context, x IO, sel plan.Selection, allow []string) error {
-	box, err := newSandbox(x, w.project, w.scratch, allow)
+	box, err := newSandbox(x, w.project, w.scratch.dir, allow)
 	if err != nil {
 		return unmeasured(err)
 	}
@@ -111,10 +112,26 @@ func onlyOthersAreBroken(s *suite.Suite, sel plan.Selection) bool {
 	})
 }
 
-func (w *work) close() {
-	if err := os.RemoveAll(w.scratch); err != nil {
-		_ = err // an agent's folder that cannot be removed is the operating system's to clean
+func (w *work) close() { w.scratch.remove() }
+
+// allows refuses a results folder in what a case is made of: it would change the case, and agents would see it.
+func (w *work) allows(out string) error {
+	if out == "" {
+		return usage(errors.New("--out names no folder"))
 	}
+	abs, err := filepath.Abs(out)
+	if err != nil {
+		return usage(err)
+	}
+	for _, c := range w.suite.Cases {
+		for _, dir := range []string{c.Dir, c.Source.Path} {
+			rel, err := filepath.Rel(filepath.Join(w.project.root, filepath.FromSlash(dir)), abs)
+			if dir != "" && err == nil && filepath.IsLocal(rel) {
+				return usage(fmt.Errorf("--out %s lies in case %s, whose agents would see it; name a folder outside of the cases", out, c.ID))
+			}
+		}
+	}
+	return nil
 }
 
 // preflight reaches for everything that the cells need, says what cannot be reached, and returns why cells are skipped,
@@ -134,7 +151,10 @@ func (w *work) preflight(ctx context.Context, x IO, cells []plan.Cell, o runOpti
 			return nil, unmeasured(errors.New("something required cannot be reached, so nothing was run; --on-unavailable skip runs the rest"))
 		}
 		for _, key := range u.Cells {
-			skipped[key] = u.What + ": " + u.Text
+			if skipped[key] != "" {
+				skipped[key] += "; "
+			}
+			skipped[key] += u.What + ": " + u.Text
 		}
 	}
 	return skipped, nil

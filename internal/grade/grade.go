@@ -79,11 +79,11 @@ type Kind struct {
 
 // Kinds are the assertions that a case may name. Nobody changes it.
 var Kinds = []Kind{
-	{"command", "A command in the grading place ends with the expected exit code.", commandParams{}, true, buildCommand},
-	{"tests", "A test command succeeds and its report shows that the expected tests ran and passed.", testsParams{}, true, buildTests},
-	{"files", "Files of the agent's tree hold, or do not hold, what is asked.", filesParams{}, false, buildFiles},
-	{"trace", "The agent used the tools, turns, tokens and money that it should.", traceParams{}, false, buildTrace},
-	{"diff_scope", "The agent's change is no larger than asked, and lies where it should.", scopeParams{}, false, buildScope},
+	{"command", "a command in the grading place ends with the expected exit code", commandParams{}, true, buildCommand},
+	{"tests", "a test command succeeds and its report shows that the expected tests ran and passed", testsParams{}, true, buildTests},
+	{"files", "files of the agent's tree hold, or do not hold, what is asked", filesParams{}, false, buildFiles},
+	{"trace", "the agent used the tools, turns, tokens and money that it should", traceParams{}, false, buildTrace},
+	{"diff_scope", "the agent's change is no larger than asked, and lies where it should", scopeParams{}, false, buildScope},
 }
 
 // score is the outcome of an assertion. The text is there as well when it could not be graded.

@@ -183,8 +183,14 @@ func deal(cells []Cell, n int) map[string]int {
 	return home
 }
 
+// maxTrials is how many trials a suite may ask for as well.
+const maxTrials = 1000
+
 // check finds patterns that select nothing: a typo must not shrink a benchmark.
 func (sel Selection) check(s *suite.Suite) error {
+	if sel.Trials < 0 || sel.Trials > maxTrials {
+		return fmt.Errorf("%d trials cannot be planned; 1 to %d can", sel.Trials, maxTrials)
+	}
 	var cases, harnesses, models, conditions []string
 	for _, c := range s.Cases {
 		cases = append(cases, c.ID)

@@ -16,7 +16,6 @@ import (
 	"sync"
 
 	"github.com/assay-ci/assay/internal/plan"
-	"github.com/google/renameio/v2"
 )
 
 // An Entry is one attempt at a cell that is being written. Its files lie in a folder of the attempt until Commit moves
@@ -179,7 +178,7 @@ func (e *Entry) Commit(r Result) error {
 	if err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(filepath.Join(e.cell(), recordName), record, 0o644, renameio.WithTempDir(e.cell()), renameio.IgnoreUmask()); err != nil {
+	if err := e.ledger.replace(filepath.Join(e.cell(), recordName), record); err != nil {
 		return err
 	}
 	if err := e.syncFolders(); err != nil {
@@ -191,16 +190,16 @@ func (e *Entry) Commit(r Result) error {
 // keepEarlier moves the files of an already committed attempt into a folder of their own. Its record stays until the new
 // one replaces it.
 func (e *Entry) keepEarlier() error {
-	old, err := os.ReadFile(filepath.Join(e.cell(), recordName))
+	var r Result
+	old, err := readCapped(filepath.Join(e.cell(), recordName), maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		r, err = decode(old)
 	}
-	r, err := decode(old)
-	if err != nil {
-		return err
+	if err != nil { // who runs everything afresh never looked at it
+		return e.ledger.setAside(e.rel, err)
 	}
 	kept := filepath.Join(e.cell(), fmt.Sprintf("attempt-%d", r.Attempt))
 	for _, name := range slices.Sorted(maps.Keys(r.Files)) {

@@ -88,13 +88,26 @@ func (j *journal) write(n Note, durable bool) error {
 	line := fmt.Appendf(make([]byte, 0, len(body)+10), "%08x %s\n", crc32.Checksum(body, castagnoli), body)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if _, err := j.file.Write(line); err != nil {
-		return err
+	if n, err := j.file.Write(line); err != nil {
+		return errors.Join(err, j.takeBack(n))
 	}
 	if durable {
 		return j.file.Sync()
 	}
 	return nil
+}
+
+// takeBack cuts off the first bytes of a line that a full disk did not take whole, so that the next note has a line of its
+// own.
+func (j *journal) takeBack(n int) error {
+	if n == 0 {
+		return nil
+	}
+	end, err := j.file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	return j.file.Truncate(end - int64(n))
 }
 
 func (j *journal) close() error { return errors.Join(j.file.Sync(), j.file.Close()) }

@@ -2,6 +2,7 @@ package result
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ const (
 	manifestName = "manifest.json"
 	journalName  = "journal.jsonl"
 	lockName     = ".lock"
+	pendingName  = ".pending" // a folder: files that are not whole yet
 )
 
 // lockWait is how long a second writer waits for the first.
@@ -50,14 +52,17 @@ func (e *Locked) Error() string {
 }
 
 // Open opens or makes the ledger at dir for writing. While it is open no other process can write there: a second one
-// waits ten seconds and then gets a *Locked. now is the wall clock of the journal's stamps.
-func Open(dir string, now func() time.Time) (*Ledger, error) {
+// waits ten seconds and then gets a *Locked, or the context's error. now is the wall clock of the journal's stamps.
+func Open(ctx context.Context, dir string, now func() time.Time) (*Ledger, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "cells"), 0o755); err != nil {
 		return nil, err
 	}
-	lock, err := acquire(dir)
+	lock, err := acquire(ctx, dir)
 	if err != nil {
 		return nil, err
+	}
+	if err := emptyPending(dir); err != nil {
+		return nil, errors.Join(err, lock.Unlock())
 	}
 	j, notes, _, err := openJournal(filepath.Join(dir, journalName))
 	if err != nil {
@@ -74,7 +79,7 @@ func Open(dir string, now func() time.Time) (*Ledger, error) {
 }
 
 // acquire takes the writer's lock and leaves our name in it for whoever comes second.
-func acquire(dir string) (*flock.Flock, error) {
+func acquire(ctx context.Context, dir string) (*flock.Flock, error) {
 	name := filepath.Join(dir, lockName)
 	lock := flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR))
 	deadline := time.Now().Add(lockWait)
@@ -90,7 +95,11 @@ func acquire(dir string) (*flock.Flock, error) {
 			holder, _ := os.ReadFile(name)
 			return nil, &Locked{Dir: dir, Holder: strings.TrimSpace(string(holder))}
 		}
-		time.Sleep(50 * time.Millisecond)
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	host, _ := os.Hostname()
 	who := fmt.Sprintf("process %d on %s\n", os.Getpid(), host)
@@ -100,8 +109,16 @@ func acquire(dir string) (*flock.Flock, error) {
 	return lock, nil
 }
 
+// emptyPending removes what a killed writer had not finished.
+func emptyPending(dir string) error {
+	dir = filepath.Join(dir, pendingName)
+	return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755))
+}
+
 // Close releases the ledger.
-func (l *Ledger) Close() error { return errors.Join(l.journal.close(), l.lock.Unlock()) }
+func (l *Ledger) Close() error {
+	return errors.Join(l.journal.close(), os.RemoveAll(l.path(pendingName)), l.lock.Unlock())
+}
 
 // Dir is the ledger's folder.
 func (l *Ledger) Dir() string { return l.dir }
@@ -164,16 +181,25 @@ func marshalManifest(m Manifest) ([]byte, error) {
 
 // PutReport writes a file beside the manifest, atomically and durably.
 func (l *Ledger) PutReport(name string, data []byte) error {
-	if err := renameio.WriteFile(filepath.Join(l.dir, name), data, 0o644, renameio.IgnoreUmask()); err != nil {
+	if err := l.replace(filepath.Join(l.dir, name), data); err != nil {
 		return err
 	}
 	return syncDir(l.dir)
 }
 
+// replace writes a file of the ledger in one step: whoever reads it finds the old bytes or the new ones, and a killed
+// writer leaves nothing beside it.
+func (l *Ledger) replace(name string, data []byte) error {
+	return renameio.WriteFile(name, data, 0o644, renameio.WithTempDir(l.path(pendingName)), renameio.IgnoreUmask())
+}
+
+// maxManifest bounds what is read of one manifest: some million cells.
+const maxManifest = 1 << 30
+
 // ReadManifest reads the manifest of the ledger at dir. A ledger that has none yet gives fs.ErrNotExist.
 func ReadManifest(dir string) (Manifest, error) {
 	var m Manifest
-	b, err := os.ReadFile(filepath.Join(dir, manifestName))
+	b, err := readCapped(filepath.Join(dir, manifestName), maxManifest)
 	if err != nil {
 		return m, err
 	}

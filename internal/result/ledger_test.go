@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,7 +24,7 @@ func clock() time.Time { return time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC) }
 
 func open(t *testing.T, dir string) *Ledger {
 	t.Helper()
-	l, err := Open(dir, clock)
+	l, err := Open(t.Context(), dir, clock)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,6 +256,51 @@ func TestJournalSurvivesATornLine(t *testing.T) {
 	}
 }
 
+// A disk that fills up in the middle of a line must not cost the next line.
+func TestJournalTakesBackHalfALine(t *testing.T) {
+	name := filepath.Join(t.TempDir(), journalName)
+	j, _, _, err := openJournal(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.close()
+	if err := j.write(Note{What: "whole"}, false); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	small := was
+	small.Cur = uint64(info.Size()) + 10
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small); err != nil {
+		t.Fatal(err)
+	}
+	torn := j.write(Note{What: "torn"}, false)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if torn == nil {
+		t.Fatal("the file was not limited")
+	}
+	if err := j.write(Note{What: "next"}, false); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if notes, bad := readNotes(data); bad != 0 || len(notes) != 2 || notes[1].What != "next" {
+		t.Errorf("after half a line: %d notes, %d bad: %q", len(notes), bad, data)
+	}
+}
+
 func FuzzReadNotes(f *testing.F) {
 	f.Add([]byte("00000000 {}\n"))
 	f.Add([]byte("\n\n \n"))
@@ -296,7 +343,7 @@ func TestOneWriter(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
 	defer l.Close()
-	_, err := Open(dir, clock)
+	_, err := Open(t.Context(), dir, clock)
 	var locked *Locked
 	if !errors.As(err, &locked) || !strings.Contains(locked.Holder, fmt.Sprint("process ", os.Getpid())) {
 		t.Errorf("the second writer got %v", err)

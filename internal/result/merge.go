@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -74,10 +73,4 @@ func copyInto(w io.Writer, name string) error {
 	defer f.Close()
 	_, err = io.Copy(w, f)
 	return err
-}
-
-// Exists tells whether dir holds a ledger.
-func Exists(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, manifestName))
-	return !errors.Is(err, fs.ErrNotExist)
 }

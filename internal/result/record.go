@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/assay-ci/assay/internal/plan"
 )
@@ -87,8 +88,21 @@ func readRecord(dir string) (Result, error) {
 	return r, nil
 }
 
+// openFile opens a regular file for reading. A ledger may come from elsewhere, and an agent of the same user could reach it:
+// a FIFO at the place of a file must not be waited for, and a link not be followed.
+func openFile(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("%s is not a regular file", name), err, f.Close())
+	}
+	return f, nil
+}
+
 func readCapped(name string, limit int64) ([]byte, error) {
-	f, err := os.Open(name)
+	f, err := openFile(name)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +120,7 @@ func sum(b []byte) string {
 }
 
 func sumFile(name string) (string, error) {
-	f, err := os.Open(name)
+	f, err := openFile(name)
 	if err != nil {
 		return "", err
 	}

@@ -238,15 +238,16 @@ func (l *life) stop(ctx context.Context) error {
 }
 
 // snapshotAfter measures the tree that the agent left. Whether a tree that cannot be measured is the agent's doing
-// decides what becomes of the cell: an agent must not leave the rate by making itself unmeasurable.
+// decides what becomes of the cell: an agent must not leave the rate by making itself unmeasurable. One that crashed is
+// out of it already, for that reason and no other.
 func (l *life) snapshotAfter(ctx context.Context) error {
 	tree, err := l.before.Again(ctx, l.place.Work)
 	var bad *diffscope.Error
 	switch {
 	case err == nil:
 		l.after = &tree
-	case errors.As(err, &bad) && bad.ByAgent:
-		l.res.Unmeasured = &result.Unmeasured{Class: bad.Class, Why: bad.Error(), ByAgent: true}
+	case errors.As(err, &bad) && (bad.ByAgent || crashed(l.outcome.Stop)):
+		l.res.Unmeasured = &result.Unmeasured{Class: bad.Class, Why: bad.Error(), ByAgent: bad.ByAgent}
 	default:
 		return &fault{trace.ClassUnmeasured, err}
 	}

@@ -214,12 +214,12 @@ func (k *Kit) Preflight(ctx context.Context, cells []plan.Cell, path string) ([]
 		}
 	}
 	ids := slices.Sorted(maps.Keys(byCase))
-	reached := make([]error, len(ids))
+	missing := make([][]error, len(ids))
 	var group errgroup.Group
 	group.SetLimit(probesAtOnce)
 	for i, id := range ids {
 		group.Go(func() error {
-			reached[i] = k.reach(ctx, k.cases[id], path)
+			missing[i] = k.reach(ctx, k.cases[id], path)
 			return nil
 		})
 	}
@@ -228,13 +228,13 @@ func (k *Kit) Preflight(ctx context.Context, cells []plan.Cell, path string) ([]
 	}
 	var faults []error
 	for i, id := range ids {
-		var u *sandbox.Unavailable
-		switch err := reached[i]; {
-		case err == nil:
-		case errors.As(err, &u) && u.Reason != "bad_commit":
-			out = append(out, Unreachable{What: "case " + id, Text: u.Error(), Required: k.cases[id].Availability != "optional", Cells: byCase[id]})
-		default:
-			faults = append(faults, err)
+		for _, err := range missing[i] {
+			var u *sandbox.Unavailable
+			if errors.As(err, &u) {
+				out = append(out, Unreachable{What: "case " + id, Text: u.Error(), Required: k.cases[id].Availability != "optional", Cells: byCase[id]})
+			} else {
+				faults = append(faults, err)
+			}
 		}
 	}
 	if err := ctx.Err(); err != nil {
@@ -246,21 +246,29 @@ func (k *Kit) Preflight(ctx context.Context, cells []plan.Cell, path string) ([]
 	return out, nil
 }
 
-// reach finds the tree and the hidden assets of one case and the tools it names.
-func (k *Kit) reach(ctx context.Context, t *task, path string) error {
+// reach finds the tree and the hidden assets of one case and the tools it names, and returns what is wrong with each.
+func (k *Kit) reach(ctx context.Context, t *task, path string) (missing []error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	if err := sandbox.Tools(t.Tools, path); err != nil {
+		missing = append(missing, err)
+	}
+	var err error
+	if t.source, err = k.sandbox.Resolve(ctx, t.Case); err != nil {
+		missing = append(missing, placed(err, t.Source.Repo))
+	}
+	if t.assets, err = k.sandbox.Assets(ctx, t.Case); err != nil {
+		missing = append(missing, placed(err, t.Fixtures))
+	}
+	return missing
+}
+
+// placed makes of a commit that its repository does not have a fault of the suite, at the setting that names it: no later
+// try will find it.
+func placed(err error, r *suite.Repo) error {
+	var u *sandbox.Unavailable
+	if r == nil || !errors.As(err, &u) || u.Reason != "bad_commit" {
 		return err
 	}
-	src, err := k.sandbox.Resolve(ctx, t.Case)
-	if err != nil {
-		return err
-	}
-	assets, err := k.sandbox.Assets(ctx, t.Case)
-	if err != nil {
-		return err
-	}
-	t.source, t.assets = src, assets
-	return nil
+	return suite.Problem{Pos: r.At, Level: suite.LevelFault, Msg: u.What + ": " + u.Text, Hint: "name a commit that a branch or a tag of the repository leads to"}
 }

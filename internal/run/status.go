@@ -25,11 +25,16 @@ func ended(o harness.Outcome, worked bool) (status result.Status, class trace.Cl
 		return result.Errored, trace.ClassHarnessCrash, "the agent ended at once, without an answer, output or a change", false
 	case o.Stop == trace.StopTimeout && !worked:
 		return result.Errored, orClass(o.Class, trace.ClassStalled), orText(o.Detail, "the agent reached its time limit without an answer, output or a change"), false
-	case o.Stop == trace.StopError, o.Stop == trace.StopKilled, o.Stop == trace.StopNoTerminalEvent:
+	case crashed(o.Stop):
 		return result.Errored, orClass(o.Class, trace.ClassHarnessCrash), orText(o.Detail, "the agent ended by "+string(o.Stop)), false
 	default:
 		return result.Failed, "", orText(o.Detail, "the agent ended by "+string(o.Stop)), true
 	}
+}
+
+// crashed tells whether the agent ended in a way that leaves nothing to grade.
+func crashed(s trace.StopReason) bool {
+	return s == trace.StopError || s == trace.StopKilled || s == trace.StopNoTerminalEvent
 }
 
 func orClass(c, otherwise trace.Class) trace.Class {

@@ -40,7 +40,7 @@ func (c *cache) sweep(now time.Time) {
 	left, _ := filepath.Glob(filepath.Join(c.dir, unfinished+"*"))
 	for _, dir := range left {
 		if info, err := os.Lstat(dir); err == nil && now.Sub(info.ModTime()) > abandoned {
-			_ = removeAll(dir)
+			_ = RemoveAll(dir)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func (c *cache) make(ctx context.Context, entry string, r rules, build func(cont
 	if err != nil {
 		return err
 	}
-	defer removeAll(temp)
+	defer RemoveAll(temp)
 	tree := filepath.Join(temp, "tree")
 	if err := os.Mkdir(tree, 0o700); err != nil {
 		return err

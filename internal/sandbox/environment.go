@@ -199,7 +199,7 @@ func (s *Sandbox) buildEnvironment(ctx context.Context, inputs *tree, n Needs, d
 }
 
 func (s *Sandbox) copyEnvironment(ctx context.Context, p *Place, t *tree) error {
-	if err := errors.Join(removeAll(p.Folders.Env), os.Mkdir(p.Folders.Env, 0o755)); err != nil {
+	if err := errors.Join(RemoveAll(p.Folders.Env), os.Mkdir(p.Folders.Env, 0o755)); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(p.Folders.Env)

@@ -133,7 +133,7 @@ func (s *Sandbox) layTrees(ctx context.Context, p *Place, src *Source) error {
 }
 
 func (p *Place) clearWork() error {
-	return errors.Join(removeAll(p.Work), os.Mkdir(p.Work, 0o755))
+	return errors.Join(RemoveAll(p.Work), os.Mkdir(p.Work, 0o755))
 }
 
 // wrap gives an error its class, unless it has one.
@@ -280,7 +280,7 @@ func (p *Place) Close(ctx context.Context) error {
 		if p.Exec != nil {
 			p.closed = p.Exec.Close(ctx)
 		}
-		p.closed = errors.Join(p.closed, removeAll(p.Root))
+		p.closed = errors.Join(p.closed, RemoveAll(p.Root))
 		if p.worktree != nil {
 			p.closed = errors.Join(p.closed, p.worktree.prune(ctx))
 		}
@@ -289,8 +289,8 @@ func (p *Place) Close(ctx context.Context) error {
 	return p.closed
 }
 
-// removeAll removes a folder, also when folders in it have lost the modes that removing takes.
-func removeAll(dir string) error {
+// RemoveAll removes a folder, also when folders in it have lost the modes that removing takes.
+func RemoveAll(dir string) error {
 	if err := os.RemoveAll(dir); err == nil {
 		return nil
 	}

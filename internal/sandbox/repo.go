@@ -129,7 +129,7 @@ func (s *Sandbox) export(ctx context.Context, r suite.Repo, dir string) error {
 	}
 }
 
-func emptyDir(dir string) error { return errors.Join(removeAll(dir), os.Mkdir(dir, 0o700)) }
+func emptyDir(dir string) error { return errors.Join(RemoveAll(dir), os.Mkdir(dir, 0o700)) }
 
 // fetched returns the objects of a commit, from the bare repository in the cache or else from the server. All folders of
 // the commit that cases name share it.
@@ -141,7 +141,7 @@ func (s *Sandbox) fetched(ctx context.Context, r suite.Repo, bare string) (store
 	if err != nil {
 		return nil, err
 	}
-	defer removeAll(temp)
+	defer RemoveAll(temp)
 	objects := objectsOf(temp)
 	if err := objects.Init(); err != nil {
 		return nil, err

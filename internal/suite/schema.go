@@ -240,6 +240,11 @@ func Describe(params any) []Field {
 	return fieldsBelow(t, "", nil)
 }
 
+// DescribeFiles lists the keys of suite.yaml and of case.yaml in the same way. What a kind adds to its block is not there.
+func DescribeFiles() (ofSuite, ofCase []Field) {
+	return Describe(suiteFile{}), Describe(caseFile{})
+}
+
 func fieldsBelow(t reflect.Type, prefix string, open []reflect.Type) []Field {
 	if slices.Contains(open, t) {
 		return nil
@@ -252,8 +257,11 @@ func fieldsBelow(t reflect.Type, prefix string, open []reflect.Type) []Field {
 		for _, r := range f.rules {
 			said = append(said, strings.TrimSuffix(r.name+" "+r.arg, " "))
 		}
-		name := prefix + f.key
-		out = append(out, Field{Name: name, Type: inWords(inner), Doc: f.doc, Rule: strings.Join(said, ", "), Default: f.def})
+		name, words := prefix+f.key, inWords(inner)
+		if f.kindKey {
+			words = "text" // the key names the kind; the other keys of the block are described with it
+		}
+		out = append(out, Field{Name: name, Type: words, Doc: f.doc, Rule: strings.Join(said, ", "), Default: f.def})
 		for inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map || inner.Kind() == reflect.Pointer {
 			switch inner.Kind() {
 			case reflect.Slice:
@@ -285,6 +293,9 @@ func inWords(t reflect.Type) string {
 	case reflect.Map:
 		return "mapping to " + inWords(t.Elem())
 	case reflect.Struct:
+		if slices.ContainsFunc(fieldsOf(t), func(f field) bool { return f.short }) {
+			return "text or mapping"
+		}
 		return "mapping"
 	case reflect.String:
 		return "text"

@@ -31,7 +31,7 @@ type series struct {
 // A comparison is a run of compare under way.
 type comparison struct {
 	programs []program
-	beds     []bed
+	beds     []*bed
 	rounds   int
 	samples  map[series][]sample
 }
@@ -103,7 +103,7 @@ func (c *comparison) makeBeds(log io.Writer) error {
 		}
 		b, err := newBed(at.name, dir, thousand)
 		if b.root != "" {
-			c.beds = append(c.beds, b)
+			c.beds = append(c.beds, &b)
 		}
 		if err != nil {
 			return err
@@ -154,7 +154,7 @@ func (c *comparison) measure(ctx context.Context, log io.Writer) error {
 }
 
 // turn measures everything that one program does on one bed.
-func (c *comparison) turn(ctx context.Context, b bed, p program) (map[series]sample, error) {
+func (c *comparison) turn(ctx context.Context, b *bed, p program) (map[series]sample, error) {
 	taken := map[series]sample{}
 	for _, jobs := range []int{1, 2} {
 		s, err := b.fresh(ctx, p, jobs, thousand.cells())
@@ -189,20 +189,20 @@ func (c *comparison) bars() []bar {
 			bars = append(bars, bar{what, ratios, atLeast, limit})
 		}
 	}
-	add("cold start / touchstone's", c.ratios(c.wall("assay", start, c.beds[0].name, 0), c.wall("touchstone", start, c.beds[0].name, 0)), false, 0.1)
-	add("resume with nothing to do / touchstone's, tmpfs", c.ratios(c.wall("assay", resume, tmpfs, 0), c.wall("touchstone", resume, tmpfs, 0)), false, 0.2)
+	add("cold start / touchstone's", ratios(c.wall("assay", start, c.beds[0].name, 0), c.wall("touchstone", start, c.beds[0].name, 0)), false, 0.1)
+	add("resume with nothing to do / touchstone's, tmpfs", ratios(c.wall("assay", resume, tmpfs, 0), c.wall("touchstone", resume, tmpfs, 0)), false, 0.2)
 	one, two := c.wall("touchstone", echo, tmpfs, 1), c.wall("touchstone", echo, tmpfs, 2)
-	add("cells/s / touchstone's, tmpfs, 1 job", c.ratios(one, c.wall("assay", echo, tmpfs, 1)), true, 2.5)
-	add("cells/s / touchstone's better, tmpfs, 2 jobs", c.ratios(lesser(one, two), c.wall("assay", echo, tmpfs, 2)), true, 5)
+	add("cells/s / touchstone's, tmpfs, --jobs 1", ratios(one, c.wall("assay", echo, tmpfs, 1)), true, 2.5)
+	add("cells/s / touchstone's better, tmpfs, --jobs 2", ratios(lesser(one, two), c.wall("assay", echo, tmpfs, 2)), true, 5)
 	for _, bed := range []string{tmpfs, disk} {
 		for _, jobs := range []int{1, 2} {
-			ratios := c.ratios(c.wall("bare loop", echo, bed, jobs), c.wall("assay", echo, bed, jobs))
-			add(fmt.Sprintf("cells/s / the bare loop's, %s, %d jobs", bed, jobs), ratios, true, 0.5)
+			perRound := ratios(c.wall("bare loop", echo, bed, jobs), c.wall("assay", echo, bed, jobs))
+			add(fmt.Sprintf("cells/s / the bare loop's, %s, --jobs %d", bed, jobs), perRound, true, 0.5)
 		}
 	}
 	for _, jobs := range []int{1, 2} {
-		ratios := c.ratios(c.peak("assay", echo, tmpfs, jobs), c.peak("touchstone", echo, tmpfs, jobs))
-		add(fmt.Sprintf("peak memory / touchstone's, tmpfs, %d jobs", jobs), ratios, false, 1)
+		perRound := ratios(c.peak("assay", echo, tmpfs, jobs), c.peak("touchstone", echo, tmpfs, jobs))
+		add(fmt.Sprintf("peak memory / touchstone's, tmpfs, --jobs %d", jobs), perRound, false, 1)
 	}
 	return bars
 }
@@ -226,7 +226,7 @@ func (c *comparison) peak(program, job, bed string, jobs int) []float64 {
 }
 
 // ratios divides round by round; nil when one side was not measured.
-func (c *comparison) ratios(over, under []float64) []float64 {
+func ratios(over, under []float64) []float64 {
 	if len(over) != len(under) {
 		return nil
 	}

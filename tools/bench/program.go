@@ -17,8 +17,8 @@ import (
 // A program is one of the things that are measured. Each of its functions gives the command that does one job.
 type program struct {
 	name string
-	dir  string                      // below the folder of the workload: where it is started
-	help []string                    // nil: it has nothing to say
+	dir  string                         // below the folder of the workload: where it is started
+	help []string                       // nil: it has nothing to say
 	run  func(b bed, jobs int) []string // runs every cell into b.out
 	// again is told to run every cell into b.out, where they all are; nil: it cannot
 	again func(b bed) ([]string, error)
@@ -81,7 +81,7 @@ func bareProgram(binary string, w workload) program {
 type bed struct {
 	name                   string // tmpfs or disk
 	root, tree, tmp, cache string
-	out                    string // the results of the last run
+	out                    string // the results of the last run; another folder for each fresh one
 	log                    string // what the last run printed
 }
 
@@ -92,19 +92,24 @@ func newBed(name, dir string, w workload) (bed, error) {
 		return bed{}, err
 	}
 	in := func(name string) string { return filepath.Join(root, name) }
-	b := bed{name: name, root: root, tree: in("tree"), tmp: in("tmp"), cache: in("cache"), out: in("out"), log: in("log")}
+	b := bed{name: name, root: root, tree: in("tree"), tmp: in("tmp"), cache: in("cache"), log: in("log")}
 	return b, errors.Join(os.Mkdir(b.tmp, 0o700), w.write(b.tree))
 }
 
-// wipe removes the results of the last run and waits until the disk has nothing to do any more, so that no run pays for
-// the one before.
-func (b bed) wipe() error {
-	if err := os.RemoveAll(b.out); err != nil {
+// clear gives the bed an empty folder for results, and waits until the disk has nothing to do any more, so that no run
+// pays for the one before. For the same reason the old results stay on a disk until the end: ext4 without a journal is slow
+// to make files for a minute after many were removed. In memory they go at once.
+func (b *bed) clear() error {
+	if b.name == tmpfs {
+		if err := os.RemoveAll(b.out); err != nil {
+			return err
+		}
+	}
+	out, err := os.MkdirTemp(b.root, "out-")
+	if err != nil {
 		return err
 	}
-	if err := os.Mkdir(b.out, 0o755); err != nil {
-		return err
-	}
+	b.out = out
 	syscall.Sync()
 	return nil
 }
@@ -158,11 +163,11 @@ func (b bed) lastWords() []byte {
 }
 
 // fresh measures one run of every cell, and makes sure that every cell was run.
-func (b bed) fresh(ctx context.Context, p program, jobs, cells int) (sample, error) {
-	if err := b.wipe(); err != nil {
+func (b *bed) fresh(ctx context.Context, p program, jobs, cells int) (sample, error) {
+	if err := b.clear(); err != nil {
 		return sample{}, err
 	}
-	s, err := b.take(ctx, p, p.run(b, jobs))
+	s, err := b.take(ctx, p, p.run(*b, jobs))
 	if err != nil {
 		return s, err
 	}

@@ -1,0 +1,321 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/assay-ci/assay/internal/suite"
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// repository is the top of the checkout, seen from here.
+const repository = "../.."
+
+// TestReference holds the pages that are made from tables to what the tables say. -update writes them anew.
+func TestReference(t *testing.T) {
+	schema := says(t, "schema")
+	if !json.Valid([]byte(schema)) {
+		t.Error("assay schema prints no JSON")
+	}
+	for name, want := range map[string]string{
+		repository + "/docs/suite.md":          suitePage(),
+		repository + "/docs/cli.md":            commandPage(),
+		repository + "/docs/suite.schema.json": schema,
+		"testdata/explain.txt":                 explanations(t),
+	} {
+		if *update {
+			must(os.WriteFile(name, []byte(want), 0o644))
+			continue
+		}
+		got, err := os.ReadFile(name)
+		if err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("%s is stale; write it anew with go test ./internal/cli -run TestReference -update\n%s", name, diff)
+		}
+	}
+}
+
+const notWritten = "<!-- Made from the tables of the program by go test ./internal/cli -run TestReference -update. Do not edit. -->\n"
+
+// suitePage is docs/suite.md.
+func suitePage() string {
+	var b strings.Builder
+	b.WriteString("# suite.yaml and case.yaml\n\n" + notWritten + `
+A suite is a folder with one suite.yaml and a folder with a case.yaml for each case. Paths are relative to the file that
+names them and may not leave the repository. An unknown key is a fault: ` + "`assay check`" + ` finds every fault of every file at
+once. [suite.schema.json](suite.schema.json) tells editors the same.
+
+In a name, ` + "`[]`" + ` stands for each item of a list and ` + "`.*`" + ` for each key of a mapping.
+`)
+	ofSuite, ofCase := suite.DescribeFiles()
+	b.WriteString("\n## suite.yaml\n\n" + fieldTable(ofSuite))
+	b.WriteString("\n## case.yaml\n\n" + fieldTable(ofCase))
+	for _, g := range groups() {
+		fmt.Fprintf(&b, "\n## Kinds of %s\n", g.what)
+		for _, k := range g.list {
+			fmt.Fprintf(&b, "\n### %s\n\n%s\n", k.Name, cell(sentence(k.Doc)))
+			if fields := suite.Describe(k.Params); len(fields) > 0 {
+				b.WriteString("\n" + fieldTable(fields))
+			}
+		}
+	}
+	return b.String()
+}
+
+func fieldTable(fields []suite.Field) string {
+	var b strings.Builder
+	b.WriteString("| key | value | what it is |\n| :-- | :-- | :-- |\n")
+	for _, f := range fields {
+		value := f.Type
+		if l := limits(f); l != "" {
+			value += "; " + l
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Name, cell(value), cell(f.Doc))
+	}
+	return b.String()
+}
+
+// sentence makes a line of a table a sentence.
+func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
+
+// cell makes a text of ours fit for a table of Markdown.
+func cell(s string) string {
+	return strings.NewReplacer("|", `\|`, "*", `\*`, "_", `\_`, "<", `\<`).Replace(s)
+}
+
+// commandPage is docs/cli.md.
+func commandPage() string {
+	root := newRoot(IO{})
+	var b strings.Builder
+	b.WriteString("# The commands\n\n" + notWritten + "\n" + root.Long + "\n")
+	for _, c := range root.Commands() {
+		if !c.IsAvailableCommand() {
+			continue
+		}
+		about := c.Long
+		if about == "" {
+			about = sentence(c.Short)
+		}
+		fmt.Fprintf(&b, "\n## assay %s\n\n```\n%s\n```\n\n%s\n", c.Name(), strings.TrimSuffix(c.UseLine(), " [flags]"), about)
+		if flags := flagTable(c); flags != "" {
+			b.WriteString("\n| flag | default | what it is |\n| :-- | :-- | :-- |\n" + flags)
+		}
+	}
+	return b.String()
+}
+
+func flagTable(c *cobra.Command) string {
+	var b strings.Builder
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		name, text := pflag.UnquoteUsage(f)
+		short := ""
+		if f.Shorthand != "" {
+			short = "-" + f.Shorthand + ", "
+		}
+		def := f.DefValue
+		if def == "[]" || def == "false" {
+			def = ""
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", strings.TrimSpace(short+"--"+f.Name+" "+name), cell(def), cell(text))
+	})
+	return b.String()
+}
+
+// explanations are all that assay explain can say.
+func explanations(t *testing.T) string {
+	t.Helper()
+	names := map[string]bool{}
+	for _, g := range groups() {
+		for _, k := range g.list {
+			names[k.Name] = true
+		}
+	}
+	var b strings.Builder
+	b.WriteString("$ assay explain\n" + says(t, "explain"))
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		fmt.Fprintf(&b, "\n$ assay explain %s\n%s", name, says(t, "explain", name))
+	}
+	return b.String()
+}
+
+// says runs a command that starts no agent, and returns all that it prints.
+func says(t *testing.T, args ...string) string {
+	t.Helper()
+	var b bytes.Buffer
+	if code := Main(t.Context(), args, IO{Out: &b, Err: &b, Env: os.Environ()}); code != ExitOK {
+		t.Errorf("assay %s: exit code %d\n%s", strings.Join(args, " "), code, &b)
+	}
+	return b.String()
+}
+
+// TestEveryKind holds each row of each table to one line of text, and to a suite that uses it: in evals, in what assay
+// init writes, or in a script.
+func TestEveryKind(t *testing.T) {
+	used := map[string]bool{}
+	useKinds(t, used, os.DirFS(repository), "evals")
+	useKinds(t, used, starter, ".")
+	for _, script := range archives(t) {
+		useKinds(t, used, script, ".")
+	}
+	for _, g := range groups() {
+		for _, k := range g.list {
+			if k.Doc == "" || strings.ContainsAny(k.Doc, "\n") || len(k.Doc) > 120 {
+				t.Errorf("%s %s has no line of text: %q", g.what, k.Name, k.Doc)
+			}
+			for _, f := range suite.Describe(k.Params) {
+				if f.Doc == "" && !strings.Contains(f.Name, ".") {
+					t.Errorf("%s %s: %s is not described", g.what, k.Name, f.Name)
+				}
+			}
+			if !used[g.what+" "+k.Name] {
+				t.Errorf("no suite shows the %s %s", g.what, k.Name)
+			}
+		}
+	}
+}
+
+// archives are the files of all scripts.
+func archives(t *testing.T) []fs.FS {
+	names, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	var out []fs.FS
+	for _, name := range names {
+		a, err := txtar.ParseFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := fstest.MapFS{}
+		for _, f := range a.Files {
+			m[f.Name] = &fstest.MapFile{Data: f.Data}
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// useKinds adds to used the kinds of all sound cases of all suites below top, under the name of what they are.
+func useKinds(t *testing.T, used map[string]bool, fsys fs.FS, top string) {
+	t.Helper()
+	err := fs.WalkDir(fsys, top, func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || path.Base(name) != "suite.yaml" {
+			return err
+		}
+		s, _ := suite.Load(fsys, name, nil) // a faulty suite is another test's
+		if s == nil {
+			return nil
+		}
+		used["policy "+s.Interaction.Kind] = true
+		for _, h := range s.Harnesses {
+			used["harness "+h.Block.Kind] = true
+		}
+		for _, c := range s.Cases {
+			used["environment "+c.Environment.Kind] = true
+			for _, a := range c.Assertions {
+				used["assertion "+a.Block.Kind] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readmeSuite are the files that the suite of the README names and a reader brings along.
+var readmeSuite = map[string]string{
+	"skills/investigating-bugs/SKILL.md": "Look twice.\n",
+	"evals/timezone/fixture/src/due.js":  "export const due = (d) => d.getDate();\n",
+	"evals/timezone/hidden/due.test.js":  "",
+	"evals/timezone/reference.patch":     "diff --git a/src/due.js b/src/due.js\n",
+}
+
+// TestReadmeSuite writes the YAML of the README to the files that it is said to be, and checks it without a fault.
+func TestReadmeSuite(t *testing.T) {
+	dir := t.TempDir()
+	files := maps.Clone(readmeSuite)
+	for _, block := range regexp.MustCompile("(?s)```yaml\n# (\\S+)\n(.*?)```").FindAllStringSubmatch(readme(t), -1) {
+		files[block[1]] = block[2]
+	}
+	if len(files) != len(readmeSuite)+strings.Count(readme(t), "```yaml") {
+		t.Fatal("a YAML block of the README does not say which file it is")
+	}
+	for name, text := range files {
+		name = filepath.Join(dir, name)
+		must(os.MkdirAll(filepath.Dir(name), 0o755))
+		must(os.WriteFile(name, []byte(text), 0o644))
+	}
+	if out := says(t, "check", filepath.Join(dir, "evals")); !strings.HasSuffix(out, "no fault\n") || strings.Contains(out, "warning") {
+		t.Error(out)
+	}
+}
+
+// TestReadmeCommands runs every command line of the README, in a folder with the suite that assay init writes.
+func TestReadmeCommands(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("agents run on Linux only")
+	}
+	fill := strings.NewReplacer(
+		"BEFORE AFTER", "evals/greeting/fixture evals/greeting/hidden", "DIR CELL", "assay-results greeting/scripted/none/with_hint/1",
+		"OUT DIR…", "joined part-1 part-2", "i/n", "1/2 --out part",
+	)
+	dir := t.TempDir()
+	assay := func(line string) (string, error) {
+		cmd := exec.Command("assay", strings.Fields(line)...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "ASSAY_CACHE="+dir+"/cache", "TMPDIR="+dir)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	lines := commandLines(readme(t))
+	if len(lines) < 10 {
+		t.Fatalf("the README has %d command lines: %q", len(lines), lines)
+	}
+	for _, line := range append([]string{"init evals", "run --shard 1/2 --out part-1", "run --shard 2/2 --out part-2"}, lines...) {
+		if line == "init evals" {
+			must(os.RemoveAll(filepath.Join(dir, "evals")))
+		}
+		if out, err := assay(fill.Replace(line)); err != nil {
+			t.Errorf("assay %s: %v\n%s", line, err, out)
+		}
+	}
+}
+
+// commandLines are the command lines of assay in a page: those in blocks, up to the text beside them, and those in a line
+// of prose. They come without the name of the program, each once.
+func commandLines(page string) []string {
+	var lines []string
+	for _, m := range regexp.MustCompile("(?m)^assay (.+?)(?:  .*)?$|`assay ([^`]+)`").FindAllStringSubmatch(page, -1) {
+		if line := m[1] + m[2]; !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func readme(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(repository + "/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
