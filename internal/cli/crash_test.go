@@ -91,6 +91,34 @@ func TestKillNine(t *testing.T) {
 	}
 }
 
+// TestKillNineAfresh kills runs that make every cell of a whole ledger again, so that a record which is replaced is hit, too.
+// The next start keeps what is whole, old or new, and ends like any other.
+func TestKillNineAfresh(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, twelve)
+	began := time.Now()
+	whole := y.run("out")
+	took := time.Since(began)
+	rng := rand.New(rand.NewPCG(9, 9))
+	for n := range *kills {
+		s := y.start("out", "--fresh")
+		select {
+		case <-time.After(time.Duration(rng.Int64N(int64(took)))):
+		case <-s.done:
+		}
+		_ = s.cmd.Process.Kill() // it may have ended
+		<-s.done
+		compareRuns(t, fmt.Sprintf("after kill %d", n+1), whole, y.run("out"))
+		if n := len(y.records("out")); n != 12 {
+			t.Errorf("%d records, want 12", n)
+		}
+		y.noPlaceLeft()
+	}
+	if again := y.run("out"); again.kept() != 12 {
+		t.Errorf("a further run kept %d cells:\n%s", again.kept(), again.Text)
+	}
+}
+
 // A killer kills the runs of a yard.
 type killer struct {
 	*yard
@@ -186,8 +214,19 @@ func (k *killer) checkJournal(ledger string) {
 	}
 }
 
+// task is one case for agents that are programs.
+const task = `
+-- suite/task/case.yaml --
+id: task
+prompt: Write FIXED into answer.txt.
+source: {path: fixture}
+assertions: [{id: correct, type: files, present: ["^FIXED"]}]
+-- suite/task/fixture/answer.txt --
+BROKEN
+`
+
 // stuck is a suite whose agents hang until the file YARD/go is there. Some of them ignore that they are told to end.
-const stuck = `
+const stuck = task + `
 -- suite/suite.yaml --
 name: stuck
 retries: 0
@@ -203,15 +242,8 @@ matrix:
 test "$1" = deaf && trap '' TERM INT HUP
 echo thinking
 touch YARD/stuck-$$
-until test -e YARD/go; do sleep 0.1; done
+until test -e YARD/go || ! test -d YARD; do sleep 0.1; done
 exec fake-agent fix
--- suite/task/case.yaml --
-id: task
-prompt: Write FIXED into answer.txt.
-source: {path: fixture}
-assertions: [{id: correct, type: files, present: ["^FIXED"]}]
--- suite/task/fixture/answer.txt --
-BROKEN
 `
 
 // startStuck starts a run in which five agents hang, and so all of its five jobs.
@@ -282,6 +314,16 @@ func TestInterruptTwice(t *testing.T) {
 	y.goesOn(before)
 }
 
+// TestKillHanging kills assay while agents hang: its supervisors see that it is gone, and end them.
+func TestKillHanging(t *testing.T) {
+	y, s := startStuck(t)
+	before := y.records("out")
+	must(s.cmd.Process.Kill())
+	<-s.done
+	y.noneLeft()
+	y.goesOn(before)
+}
+
 // goesOn asserts that an interrupted run of the stuck suite can be run to its end, and keeps what it had.
 func (y *yard) goesOn(before map[string]result.Result) {
 	y.Helper()
@@ -348,8 +390,9 @@ func compareRuns(t *testing.T, what string, want, got ended) {
 // TestFullScratch lets one agent fill the disk that the places are on. It pays for that, and nobody else does.
 func TestFullScratch(t *testing.T) {
 	t.Parallel()
-	y := newYard(t, stuck)
-	y.write("suite/suite.yaml", `name: full
+	y := newYard(t, task+`
+-- suite/suite.yaml --
+name: full
 retries: 0
 matrix:
   harnesses:
@@ -603,8 +646,9 @@ func TestReadOnly(t *testing.T) {
 // told of; the second is not, neither now nor by the next run.
 func TestRetries(t *testing.T) {
 	t.Parallel()
-	y := newYard(t, stuck)
-	y.write("suite/suite.yaml", `name: retries
+	y := newYard(t, task+`
+-- suite/suite.yaml --
+name: retries
 retries: 1
 matrix:
   harnesses:

@@ -53,12 +53,12 @@ func TestReference(t *testing.T) {
 	}
 }
 
-const notWritten = "<!-- Made from the tables of the program by go test ./internal/cli -run TestReference -update. Do not edit. -->\n"
+const madeByTest = "<!-- Made from the tables of the program by go test ./internal/cli -run TestReference -update. Do not edit. -->\n"
 
 // suitePage is docs/suite.md.
 func suitePage() string {
 	var b strings.Builder
-	b.WriteString("# suite.yaml and case.yaml\n\n" + notWritten + `
+	b.WriteString("# suite.yaml and case.yaml\n\n" + madeByTest + `
 A suite is a folder with one suite.yaml and a folder with a case.yaml for each case. Paths are relative to the file that
 names them and may not leave the repository. An unknown key is a fault: ` + "`assay check`" + ` finds every fault of every file at
 once. [suite.schema.json](suite.schema.json) tells editors the same.
@@ -105,7 +105,7 @@ func cell(s string) string {
 func commandPage() string {
 	root := newRoot(IO{})
 	var b strings.Builder
-	b.WriteString("# The commands\n\n" + notWritten + "\n" + root.Long + "\n")
+	b.WriteString("# The commands\n\n" + madeByTest + "\n" + root.Long + "\n")
 	for _, c := range root.Commands() {
 		if !c.IsAvailableCommand() {
 			continue
@@ -281,7 +281,7 @@ func TestReadmeCommands(t *testing.T) {
 	dir := t.TempDir()
 	assay := func(line string) (string, error) {
 		cmd := exec.Command("assay", strings.Fields(line)...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "ASSAY_CACHE="+dir+"/cache", "TMPDIR="+dir)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "ASSAY_CACHE="+dir+"/cache", "TMPDIR="+dir, quickEnd)
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}

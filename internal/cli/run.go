@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"reflect"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/assay-ci/assay/internal/bench"
@@ -238,14 +239,22 @@ func writeReports(l *result.Ledger, interrupted bool) (*bench.Benchmark, error) 
 		return nil, err
 	}
 	b.Interrupted = interrupted
-	for _, face := range report.Faces {
-		page, err := face.Render(*b)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", face.File, err)
-		}
-		if err := l.PutReport(face.File, page); err != nil {
-			return nil, err
-		}
+	faults := make([]error, len(report.Faces))
+	var pages sync.WaitGroup
+	for i, face := range report.Faces {
+		pages.Go(func() {
+			page, err := face.Render(*b)
+			if err == nil {
+				err = l.PutReport(face.File, page)
+			}
+			if err != nil {
+				faults[i] = fmt.Errorf("%s: %w", face.File, err)
+			}
+		})
+	}
+	pages.Wait()
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
 	}
 	return b, nil
 }

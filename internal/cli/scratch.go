@@ -47,8 +47,33 @@ func newScratch(temp string) (*scratch, error) {
 	}
 }
 
+// memoryScratch is a scratch folder in memory, where places cost a fraction of those on a disk. It is nil when the host has
+// none to spare, and when TMPDIR says where places belong.
+func memoryScratch(x IO) *scratch {
+	memory := sandbox.MemoryFolder()
+	if memory == "" || x.getenv("TMPDIR") != "" {
+		return nil
+	}
+	s, err := newScratch(memory)
+	if err != nil {
+		return nil
+	}
+	return s
+}
+
+// folder is the scratch folder, empty when there is none.
+func (s *scratch) folder() string {
+	if s == nil {
+		return ""
+	}
+	return s.dir
+}
+
 // remove removes the folder and then its lock. What cannot be removed is left with an open lock, for the next sweep.
 func (s *scratch) remove() {
+	if s == nil {
+		return
+	}
 	if sandbox.RemoveAll(s.dir) == nil {
 		_ = os.Remove(s.lock.Name())
 	}

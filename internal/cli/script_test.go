@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -27,14 +28,22 @@ var update = flag.Bool("update", false, "rewrite what the scripts and the pages 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"assay":      mainForTest,
-		"fake-agent": func() { os.Exit(fakeAgent(os.Args[1:])) },
+		"fake-agent": func() { syscall.Exit(fakeAgent(os.Args[1:])) },
 	})
 }
+
+// quickEnd keeps a program that was built with the race detector from sleeping for a second at its end. Supervisors and
+// agents have no environment of ours; they leave by syscall.Exit, which does not wait either.
+const quickEnd = "GORACE=atexit_sleep_ms=0"
 
 func mainForTest() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	os.Exit(Main(ctx, os.Args[1:], IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ()}))
+	code := Main(ctx, os.Args[1:], IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ()})
+	if len(os.Args) > 1 && os.Args[1] == superviseName {
+		syscall.Exit(code)
+	}
+	os.Exit(code)
 }
 
 // TestScripts runs what a user types and sees: one txtar file a behaviour. Beside the commands of testscript they have
@@ -44,15 +53,13 @@ func mainForTest() {
 //	serve DIR...             commits each folder to a repository and serves them by git's own server on loopback;
 //	                         sets $URL, and for each folder its commit, such as $COMMIT_upstream
 //	unserve                  stops that server
+//
+// and the condition gitserver, which holds where git has brought its server.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, scripts("testdata/script"))
-}
-
-func scripts(dir string) testscript.Params {
-	return testscript.Params{
-		Dir: dir,
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("ASSAY_CACHE", env.WorkDir+"/.cache")
+			env.Vars = append(env.Vars, "ASSAY_CACHE="+env.WorkDir+"/.cache", quickEnd)
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -60,9 +67,16 @@ func scripts(dir string) testscript.Params {
 			"expand": expand,
 			"serve":  serve,
 		},
+		Condition: func(name string) (bool, error) {
+			if name != "gitserver" {
+				return false, fmt.Errorf("there is no condition %s", name)
+			}
+			_, err := gitServer()
+			return err == nil, nil
+		},
 		RequireExplicitExec: true,
 		UpdateScripts:       *update,
-	}
+	})
 }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {
@@ -94,10 +108,21 @@ func expand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// gitServer is the path of the program by which git serves repositories over http.
+func gitServer() (string, error) {
+	out, err := exec.Command("git", "--exec-path").Output()
+	if err != nil {
+		return "", err
+	}
+	return exec.LookPath(filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"))
+}
+
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: serve DIR...")
 	}
+	program, err := gitServer()
+	ts.Check(err)
 	const config = "GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=*"
 	root := ts.MkAbs(".")
 	git := func(dir string, args ...string) string {
@@ -117,7 +142,7 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Setenv("COMMIT_"+name, git(dir, "rev-parse", "HEAD"))
 	}
 	s := httptest.NewServer(&cgi.Handler{
-		Path:   filepath.Join(git(root, "--exec-path"), "git-http-backend"),
+		Path:   program,
 		Env:    append(strings.Fields(config), "GIT_PROJECT_ROOT="+root, "GIT_HTTP_EXPORT_ALL=1"),
 		Stderr: io.Discard,
 	})

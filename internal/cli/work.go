@@ -27,6 +27,7 @@ type work struct {
 	kit     *run.Kit
 	plan    *plan.Plan
 	scratch *scratch
+	memory  *scratch // nil: places are made on the disk only
 }
 
 // openWork loads and builds a suite and plans its cells. Nothing is written but an empty scratch folder, which close
@@ -50,6 +51,7 @@ func openWork(ctx context.Context, x IO, arg string, sel plan.Selection, allow [
 	if w.scratch, err = newScratch(cmp.Or(x.getenv("TMPDIR"), os.TempDir())); err != nil {
 		return nil, unmeasured(err)
 	}
+	w.memory = memoryScratch(x)
 	if err := w.build(ctx, x, sel, allow); err != nil {
 		w.close()
 		return nil, err
@@ -59,7 +61,7 @@ func openWork(ctx context.Context, x IO, arg string, sel plan.Selection, allow [
 
 // build makes the kit and the plan.
 func (w *work) build(ctx context.Context, x IO, sel plan.Selection, allow []string) error {
-	box, err := newSandbox(x, w.project, w.scratch.dir, allow)
+	box, err := w.newSandbox(x, allow)
 	if err != nil {
 		return unmeasured(err)
 	}
@@ -77,7 +79,7 @@ func (w *work) build(ctx context.Context, x IO, sel plan.Selection, allow []stri
 const hostExecutor = "host"
 
 // newSandbox wires the sandbox to the host executor and to this program as its supervisor.
-func newSandbox(x IO, p *project, scratch string, allow []string) (*sandbox.Sandbox, error) {
+func (w *work) newSandbox(x IO, allow []string) (*sandbox.Sandbox, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -91,7 +93,7 @@ func newSandbox(x IO, p *project, scratch string, allow []string) (*sandbox.Sand
 		cache = filepath.Join(dir, "assay")
 	}
 	return sandbox.New(sandbox.Options{
-		Suite: p.root, Scratch: scratch, Cache: cache, Allow: allow,
+		Suite: w.project.root, Scratch: w.scratch.dir, Memory: w.memory.folder(), Cache: cache, Allow: allow,
 		NewExecutor: func(f sandbox.Folders, env []string) (executor.Executor, error) {
 			return executor.NewHost(executor.HostOptions{
 				Work: f.Work, Home: f.Home, Tmp: f.Tmp, Env: env, Host: x.Env,
@@ -112,7 +114,10 @@ func onlyOthersAreBroken(s *suite.Suite, sel plan.Selection) bool {
 	})
 }
 
-func (w *work) close() { w.scratch.remove() }
+func (w *work) close() {
+	w.scratch.remove()
+	w.memory.remove()
+}
 
 // allows refuses a results folder in what a case is made of: it would change the case, and agents would see it.
 func (w *work) allows(out string) error {

@@ -16,13 +16,14 @@ import (
 	"time"
 )
 
-// HostOptions describe a place on this host. The folders are absolute and exist; the place does not remove them.
+// HostOptions describe a place on this host. The folders are absolute; the place does not remove them.
 type HostOptions struct {
-	Work, Home, Tmp string
-	Env             []string // NAME=value, what the place itself sets
-	Host            []string // the environment of the host, from which PATH, LANG, LC_ALL and TZ are taken
-	Supervisor      []string // argv that runs [Supervise]; its first element is a path
-	Token           string   // unique to this place; marks its processes as ASSAY_CELL=<token>
+	Work       string   // exists
+	Home, Tmp  string   // made before the first command, unless they are there
+	Env        []string // NAME=value, what the place itself sets
+	Host       []string // the environment of the host, from which PATH, LANG, LC_ALL and TZ are taken
+	Supervisor []string // argv that runs [Supervise]; its first element is a path
+	Token      string   // unique to this place; marks its processes as ASSAY_CELL=<token>
 }
 
 // A Host is a place on this host. Its commands run as the user that we are: see [Kinds] for what that does not protect.
@@ -30,6 +31,7 @@ type Host struct {
 	env        map[string]string
 	supervisor []string
 	root       *os.Root
+	furnish    func() error       // makes home and tmp
 	ended      context.CancelFunc // ends all running commands
 	life       context.Context
 
@@ -41,9 +43,12 @@ type Host struct {
 
 var _ Executor = (*Host)(nil)
 
+// contained is canContain, asked once: the answer is a property of the kernel.
+var contained = sync.OnceValue(canContain)
+
 // NewHost opens a place. It is an error where the processes of a command cannot be contained: anywhere but on Linux.
 func NewHost(o HostOptions) (*Host, error) {
-	if err := canContain(); err != nil {
+	if err := contained(); err != nil {
 		return nil, fmt.Errorf("host executor: %w", err)
 	}
 	if len(o.Supervisor) == 0 || o.Token == "" {
@@ -51,10 +56,11 @@ func NewHost(o HostOptions) (*Host, error) {
 	}
 	for _, dir := range []string{o.Home, o.Tmp, o.Work} {
 		info, err := os.Stat(dir)
-		if err != nil {
+		missing := errors.Is(err, fs.ErrNotExist) && dir != o.Work
+		if err != nil && !missing {
 			return nil, fmt.Errorf("host executor: %w", err)
 		}
-		if !filepath.IsAbs(dir) || !info.IsDir() {
+		if !filepath.IsAbs(dir) || !missing && !info.IsDir() {
 			return nil, fmt.Errorf("host executor: %s: want the absolute path of a folder", dir)
 		}
 	}
@@ -67,7 +73,15 @@ func NewHost(o HostOptions) (*Host, error) {
 		return nil, fmt.Errorf("host executor: %w", err)
 	}
 	life, ended := context.WithCancel(context.Background())
-	return &Host{env: env, supervisor: slices.Clone(o.Supervisor), root: root, life: life, ended: ended}, nil
+	furnish := sync.OnceValue(func() error { return errors.Join(makeFolder(o.Home), makeFolder(o.Tmp)) })
+	return &Host{env: env, supervisor: slices.Clone(o.Supervisor), root: root, furnish: furnish, life: life, ended: ended}, nil
+}
+
+func makeFolder(dir string) error {
+	if err := os.Mkdir(dir, 0o755); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
 }
 
 // Files returns the work folder.
@@ -121,6 +135,9 @@ func (h *Host) Run(ctx context.Context, c Command) (Exit, error) {
 	env, err := h.check(c)
 	if err != nil {
 		return Exit{}, fmt.Errorf("run: %w", err)
+	}
+	if err := h.furnish(); err != nil {
+		return Exit{}, fmt.Errorf("run %s: %w", c.Argv[0], err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

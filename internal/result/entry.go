@@ -1,7 +1,6 @@
 package result
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -13,16 +12,20 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/assay-ci/assay/internal/plan"
 )
 
-// An Entry is one attempt at a cell that is being written. Its files lie in a folder of the attempt until Commit moves
-// them up, so that a torn attempt never mixes with a whole one.
+// An Entry is one attempt at a cell that is being written. The first attempt writes into the folder of the cell, where
+// there is nothing else yet; a later one into a folder of its own, until Commit moves its files up. Without a record, what
+// lies in the folder of a cell is of an attempt that was torn: Begin sets it apart, so it never mixes with a whole one.
 type Entry struct {
 	ledger  *Ledger
 	rel     string // the cell's folder below the ledger
+	cell    string // the same as a path of the host
+	dir     string // where the attempt writes: the same, or a folder in it
 	attempt int
 
 	mu    sync.Mutex
@@ -32,47 +35,94 @@ type Entry struct {
 // Begin starts the next attempt at a cell and writes so into the journal, durably if the attempt may cost money.
 func (l *Ledger) Begin(c plan.Cell, why string, durable bool) (*Entry, error) {
 	e := &Entry{ledger: l, rel: Dir(c), files: map[string]*File{}}
-	if err := os.MkdirAll(e.cell(), 0o755); err != nil {
+	e.cell = l.path(e.rel)
+	if err := e.place(); err != nil {
 		return nil, err
-	}
-	for made := false; !made; {
-		e.attempt = l.nextAttempt(e.rel)
-		err := os.Mkdir(e.dir(), 0o755)
-		// A folder that the journal does not know is left of a power cut; its number is used up.
-		if err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, err
-		}
-		made = err == nil
 	}
 	return e, l.Write(Note{What: "attempt", Cell: e.rel, Attempt: e.attempt, Text: why}, durable)
 }
 
-func (l *Ledger) nextAttempt(rel string) int {
+// place takes the number of the attempt and makes the folder that it writes into.
+func (e *Entry) place() error {
+	err := os.Mkdir(e.cell, 0o755)
+	if errors.Is(err, fs.ErrNotExist) { // the first of its arm
+		err = os.MkdirAll(e.cell, 0o755)
+	}
+	switch {
+	case err == nil:
+		e.attempt, e.dir = e.ledger.nextAttempt(e.rel, 0), e.cell
+		return nil
+	case !errors.Is(err, fs.ErrExist):
+		return err
+	}
+	if err := e.setTornApart(); err != nil {
+		return err
+	}
+	for {
+		e.attempt = e.ledger.nextAttempt(e.rel, 1)
+		e.dir = e.attemptDir(e.attempt)
+		// A folder that the journal does not know is left of a power cut; its number is used up.
+		if err := os.Mkdir(e.dir, 0o755); !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+}
+
+// setTornApart moves what a torn attempt left in the cell's folder into one of its own. Beside a record there is nothing
+// torn.
+func (e *Entry) setTornApart() error {
+	apart := e.attemptDir(max(1, e.ledger.lastAttempt(e.rel)))
+	if exists(filepath.Join(e.cell, recordName)) {
+		return nil
+	}
+	found, err := os.ReadDir(e.cell)
+	if err != nil {
+		return err
+	}
+	for _, d := range found {
+		if strings.HasPrefix(d.Name(), "attempt-") || strings.HasPrefix(d.Name(), recordName+".bad-") {
+			continue
+		}
+		if err := moveUp(e.cell, apart, d.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nextAttempt gives the number of the next attempt at a cell; used up numbers are gone even when the journal lost them.
+func (l *Ledger) nextAttempt(rel string, used int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.attempts[rel]++
+	l.attempts[rel] = max(l.attempts[rel], used) + 1
+	return l.attempts[rel]
+}
+
+// lastAttempt is the number of the last attempt at a cell that the journal knows, 0 when it knows none.
+func (l *Ledger) lastAttempt(rel string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return l.attempts[rel]
 }
 
 // Attempt is the number of the attempt, from 1.
 func (e *Entry) Attempt() int { return e.attempt }
 
-func (e *Entry) cell() string { return e.ledger.path(e.rel) }
-func (e *Entry) dir() string  { return filepath.Join(e.cell(), fmt.Sprintf("attempt-%d", e.attempt)) }
+func (e *Entry) attemptDir(n int) string { return filepath.Join(e.cell, fmt.Sprintf("attempt-%d", n)) }
 
-// A File is one file of an attempt. It is made at the first write, so an empty file costs nothing.
+// A File is one file of an attempt. It is made at the first write, so an empty file costs nothing. It has no buffer of its
+// own: those who write little at a time bring one.
 type File struct {
 	name string
 	mu   sync.Mutex
 	f    *os.File
-	buf  *bufio.Writer
 	sum  hash.Hash
 	err  error
 }
 
 // Create returns the named file of the attempt, such as trace.jsonl or assertions/correct.log.
 func (e *Entry) Create(name string) *File {
-	f := &File{name: filepath.Join(e.dir(), filepath.FromSlash(name))}
+	f := &File{name: filepath.Join(e.dir, filepath.FromSlash(name))}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.files[name] = f
@@ -82,20 +132,12 @@ func (e *Entry) Create(name string) *File {
 // Open opens a file of the attempt for reading, as far as it is written. A file that nothing was written to is
 // fs.ErrNotExist.
 func (e *Entry) Open(name string) (*os.File, error) {
-	e.mu.Lock()
-	f := e.files[name]
-	e.mu.Unlock()
-	if f != nil {
-		if err := f.flush(); err != nil {
-			return nil, err
-		}
-	}
-	return os.Open(filepath.Join(e.dir(), filepath.FromSlash(name)))
+	return os.Open(filepath.Join(e.dir, filepath.FromSlash(name)))
 }
 
 // Committed opens a file of the attempt that is the cell's record now.
 func (e *Entry) Committed(name string) (*os.File, error) {
-	return os.Open(filepath.Join(e.cell(), filepath.FromSlash(name)))
+	return os.Open(filepath.Join(e.cell, filepath.FromSlash(name)))
 }
 
 func (f *File) Write(p []byte) (int, error) {
@@ -108,54 +150,58 @@ func (f *File) Write(p []byte) (int, error) {
 		return 0, f.err
 	}
 	f.sum.Write(p)
-	n, err := f.buf.Write(p)
+	n, err := f.f.Write(p)
 	f.err = err
 	return n, err
 }
 
 func (f *File) open() error {
-	if err := os.MkdirAll(filepath.Dir(f.name), 0o755); err != nil {
-		return err
+	const flags = os.O_CREATE | os.O_EXCL | os.O_WRONLY
+	file, err := os.OpenFile(f.name, flags, 0o644)
+	if errors.Is(err, fs.ErrNotExist) { // its folder is not there yet
+		if err := os.MkdirAll(filepath.Dir(f.name), 0o755); err != nil {
+			return err
+		}
+		file, err = os.OpenFile(f.name, flags, 0o644)
 	}
-	file, err := os.OpenFile(f.name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
-	f.f, f.buf, f.sum = file, bufio.NewWriterSize(file, 8<<10), sha256.New()
+	f.f, f.sum = file, sha256.New()
 	return nil
 }
 
-// flush hands buffered bytes to the file.
-func (f *File) flush() error {
+// digest returns the digest of what was written; ok is false when nothing ever was.
+func (f *File) digest() (digest string, ok bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.f != nil && f.err == nil {
-		f.err = f.buf.Flush()
+	if f.f == nil || f.err != nil {
+		return "", false, f.err
 	}
-	return f.err
+	return hex.EncodeToString(f.sum.Sum(nil)), true, nil
 }
 
-// finish makes the file durable and returns its digest; ok is false when nothing was ever written.
-func (f *File) finish() (digest string, ok bool, err error) {
+// finish closes the file, durable when it had no error.
+func (f *File) finish() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.f == nil {
-		return "", false, f.err
+		return f.err
 	}
-	if f.err == nil {
-		f.err = f.buf.Flush()
-	}
-	err = errors.Join(f.err, f.f.Sync(), f.f.Close())
+	err := errors.Join(f.err, f.f.Sync(), f.f.Close())
 	f.f, f.err = nil, fs.ErrClosed
-	return hex.EncodeToString(f.sum.Sum(nil)), true, err
+	return err
 }
 
-// Commit makes the attempt the cell's record. Every other file is on disk before the record is, and the record appears
+// newRecordName is the record before its cell exists.
+const newRecordName = recordName + ".new"
+
+// Commit makes the attempt the cell's record. The record and every other file are on disk before the record gets its name,
 // by one rename: a reader finds the whole cell or none of it.
 func (e *Entry) Commit(r Result) error {
 	r.Attempt, r.Files = e.attempt, map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(e.files)) {
-		digest, ok, err := e.files[name].finish()
+	for name, f := range e.files {
+		digest, ok, err := f.digest()
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -163,23 +209,33 @@ func (e *Entry) Commit(r Result) error {
 			r.Files[name] = digest
 		}
 	}
-	if err := e.keepEarlier(); err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
-		if err := moveUp(e.dir(), e.cell(), filepath.FromSlash(name)); err != nil {
-			return err
-		}
-	}
-	if err := os.RemoveAll(e.dir()); err != nil {
-		return err
-	}
 	record, err := encode(r)
 	if err != nil {
 		return err
 	}
-	if err := e.ledger.replace(filepath.Join(e.cell(), recordName), record); err != nil {
+	if _, err := e.Create(newRecordName).Write(record); err != nil {
 		return err
+	}
+	if err := e.finish(); err != nil {
+		return err
+	}
+	if err := e.keepEarlier(); err != nil {
+		return err
+	}
+	if e.dir != e.cell {
+		for _, name := range slices.Sorted(maps.Keys(r.Files)) {
+			if err := moveUp(e.dir, e.cell, filepath.FromSlash(name)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := os.Rename(filepath.Join(e.dir, newRecordName), filepath.Join(e.cell, recordName)); err != nil {
+		return err
+	}
+	if e.dir != e.cell {
+		if err := os.RemoveAll(e.dir); err != nil {
+			return err
+		}
 	}
 	if err := e.syncFolders(); err != nil {
 		return err
@@ -187,11 +243,22 @@ func (e *Entry) Commit(r Result) error {
 	return e.ledger.spend(Note{What: "committed", Cell: e.rel, Attempt: e.attempt, Status: r.Status, Class: r.Class, CostUSD: cost(r)})
 }
 
+// finish makes every file of the attempt durable.
+func (e *Entry) finish() error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(e.files)) {
+		if err := e.files[name].finish(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // keepEarlier moves the files of an already committed attempt into a folder of their own. Its record stays until the new
 // one replaces it.
 func (e *Entry) keepEarlier() error {
 	var r Result
-	old, err := readCapped(filepath.Join(e.cell(), recordName), maxRecord)
+	old, err := readCapped(filepath.Join(e.cell, recordName), maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -201,9 +268,9 @@ func (e *Entry) keepEarlier() error {
 	if err != nil { // who runs everything afresh never looked at it
 		return e.ledger.setAside(e.rel, err)
 	}
-	kept := filepath.Join(e.cell(), fmt.Sprintf("attempt-%d", r.Attempt))
+	kept := e.attemptDir(r.Attempt)
 	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
-		if err := moveUp(e.cell(), kept, filepath.FromSlash(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := moveUp(e.cell, kept, filepath.FromSlash(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -225,7 +292,7 @@ func moveUp(from, to, name string) error {
 
 // syncFolders makes the cell's folder durable, and once a run each folder above it.
 func (e *Entry) syncFolders() error {
-	if err := syncDir(e.cell()); err != nil {
+	if err := syncDir(e.cell); err != nil {
 		return err
 	}
 	l := e.ledger
@@ -266,12 +333,12 @@ func cost(r Result) *float64 {
 // Abandon ends an attempt without a record: its files stay in the attempt's folder as evidence, and what it cost is in
 // the journal. what is interrupted, or errored when another attempt follows.
 func (e *Entry) Abandon(what string, r Result) error {
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(e.files)) {
-		_, _, err := e.files[name].finish()
-		errs = append(errs, err)
+	errs := []error{e.finish()}
+	if e.dir == e.cell {
+		errs = append(errs, e.setTornApart())
+	} else {
+		os.Remove(e.dir) // only when it is empty
 	}
-	os.Remove(e.dir()) // only when it is empty
 	errs = append(errs, e.ledger.spend(Note{What: what, Cell: e.rel, Attempt: e.attempt, Status: r.Status, Class: r.Class, CostUSD: cost(r), Text: r.Detail}))
 	return errors.Join(errs...)
 }

@@ -11,8 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/assay-ci/assay/internal/plan"
@@ -217,7 +219,7 @@ func ReadManifest(dir string) (Manifest, error) {
 func (l *Ledger) Lookup(c plan.Cell) (r Result, ok bool, err error) {
 	rel := Dir(c)
 	dir := l.path(rel)
-	r, err = readRecord(dir)
+	r, err = readWhole(dir)
 	switch {
 	case err == nil && r.Key == c.Key:
 		return r, true, nil
@@ -256,26 +258,55 @@ func (l *Ledger) setAside(rel string, why error) error {
 func (l *Ledger) path(rel string) string { return filepath.Join(l.dir, filepath.FromSlash(rel)) }
 
 // Read yields the records of the cells, in their order, from the ledger at dir. A cell without a record is passed over;
-// one whose record is damaged is an error value, and reading goes on. No lock is taken.
+// one whose record is damaged is an error value, and reading goes on. The files beside a record are not looked at: only
+// its own bytes enter a number. No lock is taken.
 func Read(dir string, cells []plan.Cell) iter.Seq2[Result, error] {
+	type answer struct {
+		r   Result
+		ok  bool
+		err error
+	}
 	return func(yield func(Result, error) bool) {
-		for _, c := range cells {
-			folder := filepath.Join(dir, filepath.FromSlash(Dir(c)))
-			r, err := readRecord(folder)
-			if errors.Is(err, fs.ErrNotExist) && !exists(filepath.Join(folder, recordName)) {
-				continue
+		for batch := range slices.Chunk(cells, readBatch) {
+			answers := make([]answer, len(batch))
+			var next atomic.Int64
+			var readers sync.WaitGroup
+			for range min(runtime.GOMAXPROCS(0), len(batch)) {
+				readers.Go(func() {
+					for i := int(next.Add(1)) - 1; i < len(batch); i = int(next.Add(1)) - 1 {
+						a := &answers[i]
+						a.r, a.ok, a.err = recordOf(dir, batch[i])
+					}
+				})
 			}
-			if err == nil && r.Key != c.Key {
-				err = errOtherCell
-			}
-			if err != nil {
-				r, err = Result{}, fmt.Errorf("%s: %w", Dir(c), err)
-			}
-			if !yield(r, err) {
-				return
+			readers.Wait()
+			for _, a := range answers {
+				if (a.ok || a.err != nil) && !yield(a.r, a.err) {
+					return
+				}
 			}
 		}
 	}
+}
+
+// readBatch is how many records are read, on all processors, before they are yielded: reading them is most of the time
+// that a report takes, and holding all of them would be most of its memory.
+const readBatch = 64
+
+// recordOf reads the record of one cell; ok is false when it has none.
+func recordOf(dir string, c plan.Cell) (r Result, ok bool, err error) {
+	folder := filepath.Join(dir, filepath.FromSlash(Dir(c)))
+	r, err = readRecord(folder)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !exists(filepath.Join(folder, recordName)):
+		return Result{}, false, nil
+	case err == nil && r.Key != c.Key:
+		err = errOtherCell
+	}
+	if err != nil {
+		return Result{}, false, fmt.Errorf("%s: %w", Dir(c), err)
+	}
+	return r, true, nil
 }
 
 // Strangers yields the records of the ledger at dir that belong to none of the cells: results of an earlier suite or

@@ -256,6 +256,27 @@ func TestJournalSurvivesATornLine(t *testing.T) {
 	}
 }
 
+// limitFiles makes every file of this process full at n bytes, until the function that it returns is called.
+func limitFiles(t *testing.T, n int64) (lift func()) {
+	t.Helper()
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	small := was
+	small.Cur = uint64(n)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		signal.Reset(syscall.SIGXFSZ)
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A disk that fills up in the middle of a line must not cost the next line.
 func TestJournalTakesBackHalfALine(t *testing.T) {
 	name := filepath.Join(t.TempDir(), journalName)
@@ -271,21 +292,9 @@ func TestJournalTakesBackHalfALine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var was syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
-		t.Fatal(err)
-	}
-	signal.Ignore(syscall.SIGXFSZ)
-	defer signal.Reset(syscall.SIGXFSZ)
-	small := was
-	small.Cur = uint64(info.Size()) + 10
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small); err != nil {
-		t.Fatal(err)
-	}
+	lift := limitFiles(t, info.Size()+10)
 	torn := j.write(Note{What: "torn"}, false)
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
-		t.Fatal(err)
-	}
+	lift()
 	if torn == nil {
 		t.Fatal("the file was not limited")
 	}
@@ -298,6 +307,28 @@ func TestJournalTakesBackHalfALine(t *testing.T) {
 	}
 	if notes, bad := readNotes(data); bad != 0 || len(notes) != 2 || notes[1].What != "next" {
 		t.Errorf("after half a line: %d notes, %d bad: %q", len(notes), bad, data)
+	}
+}
+
+// A cell one of whose files did not reach the disk has no record.
+func TestNoRecordOfHalfAFile(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	defer l.Close()
+	c := cell("a", 1)
+	e, err := l.Begin(c, "test", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lift := limitFiles(t, 32<<10)
+	e.Create("trace.jsonl").Write(make([]byte, 64<<10)) // the error comes again
+	err = e.Commit(Result{Cell: c, Status: Passed, Scores: []Score{}})
+	lift()
+	if !errors.Is(err, syscall.EFBIG) || !strings.Contains(err.Error(), "trace.jsonl") {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, Dir(c), recordName)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is a record: %v", err)
 	}
 }
 

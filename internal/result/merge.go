@@ -44,10 +44,9 @@ func (l *Ledger) mergeCell(c plan.Cell, dirs []string) error {
 	var best Result
 	var from string
 	for _, dir := range dirs {
-		for r, err := range Read(dir, []plan.Cell{c}) {
-			if err == nil && (from == "" || !best.Status.Scored() && r.Status.Scored()) {
-				best, from = r, dir
-			}
+		r, err := readWhole(filepath.Join(dir, filepath.FromSlash(Dir(c))))
+		if err == nil && r.Key == c.Key && (from == "" || !best.Status.Scored() && r.Status.Scored()) {
+			best, from = r, dir
 		}
 	}
 	if from == "" {

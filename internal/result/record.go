@@ -63,13 +63,18 @@ func decode(data []byte) (Result, error) {
 	return r, nil
 }
 
-// readRecord reads the record in dir and checks it and the files that it names.
+// readRecord reads the record in dir and checks its sum.
 func readRecord(dir string) (Result, error) {
 	data, err := readCapped(filepath.Join(dir, recordName), maxRecord)
 	if err != nil {
 		return Result{}, err
 	}
-	r, err := decode(data)
+	return decode(data)
+}
+
+// readWhole reads the record in dir and checks the files that it names as well.
+func readWhole(dir string) (Result, error) {
+	r, err := readRecord(dir)
 	if err != nil {
 		return Result{}, err
 	}
@@ -125,8 +130,14 @@ func sumFile(name string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	// Both ends are hidden behind their plain interface, or io would take 32 KiB of its own for each small file.
+	buf := make([]byte, min(max(info.Size()+1, 512), 256<<10))
+	if _, err := io.CopyBuffer(h, struct{ io.Reader }{f}, buf); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil

@@ -86,7 +86,8 @@ func (s *Sandbox) newPlace(base string, n Needs) (*Place, error) {
 		p.Folders.Env = filepath.Join(root, "env")
 	}
 	p.Env = append(n.Environment.vars(p.Folders.Env), n.Env...)
-	for _, dir := range []string{p.Work, p.Home, p.Tmp, p.Folders.Env} {
+	// Home and tmp are made by whoever needs them first: the executor for a command, or Equip. Many places never do.
+	for _, dir := range []string{p.Work, p.Folders.Env} {
 		if dir != "" && err == nil {
 			err = os.Mkdir(dir, 0o755)
 		}
@@ -197,6 +198,9 @@ func pairs(vars map[string]string) []string {
 // Lay puts files of a condition into the work folder: path there → file or folder below the host folder base ("": the
 // suite's). What stands at such a path is replaced. Files are read once, so every cell gets the same bytes.
 func (s *Sandbox) Lay(ctx context.Context, p *Place, base string, files map[string]string) error {
+	if len(files) == 0 {
+		return nil
+	}
 	root, err := os.OpenRoot(p.Work)
 	if err != nil {
 		return wrap("sandbox", "condition files", err)
@@ -240,6 +244,12 @@ func (s *Sandbox) replace(ctx context.Context, root *os.Root, to string, t *tree
 // folder that holds one folder a skill, and the path of the instructions; what the condition lacks is empty.
 func (s *Sandbox) Equip(ctx context.Context, p *Place, base string, skills []string, instructions string) (skillsDir, instructionsFile string, err error) {
 	const shelf = ".assay"
+	if len(skills) == 0 && instructions == "" {
+		return "", "", nil
+	}
+	if err := os.Mkdir(p.Home, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", "", wrap("sandbox", "condition", err)
+	}
 	root, err := os.OpenRoot(p.Home)
 	if err != nil {
 		return "", "", wrap("sandbox", "condition", err)

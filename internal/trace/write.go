@@ -35,7 +35,7 @@ type Writer struct {
 // NewWriter returns a Writer that writes to w through a buffer. clock tells the time since the harness started; it never
 // goes back.
 func NewWriter(w io.Writer, clock func() time.Duration) *Writer {
-	t := &Writer{out: bufio.NewWriterSize(w, 16<<10), clock: clock}
+	t := &Writer{out: bufio.NewWriter(w), clock: clock}
 	t.enc = json.NewEncoder(&t.line)
 	t.enc.SetEscapeHTML(false)
 	return t

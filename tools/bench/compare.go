@@ -225,7 +225,7 @@ func (c *comparison) peak(program, job, bed string, jobs int) []float64 {
 	return out
 }
 
-// ratios divides round by round; nil when one side was not measured.
+// ratios divides round by round; it is empty when one side was not measured.
 func ratios(over, under []float64) []float64 {
 	if len(over) != len(under) {
 		return nil

@@ -54,8 +54,11 @@ func touchstoneProgram(binary string) program {
 		},
 		again: func(b bed) ([]string, error) {
 			runs, err := os.ReadDir(b.out)
-			if err != nil || len(runs) != 1 {
-				return nil, fmt.Errorf("touchstone left %d runs to resume, not one: %w", len(runs), err)
+			if err != nil {
+				return nil, err
+			}
+			if len(runs) != 1 {
+				return nil, fmt.Errorf("touchstone left %d runs to resume, not one", len(runs))
 			}
 			return []string{binary, "--runs-dir", b.out, "run", "--resume", runs[0].Name()}, nil
 		},
@@ -77,7 +80,7 @@ func bareProgram(binary string, w workload) program {
 }
 
 // A bed is where programs are measured: one folder on one file system, with the workload, the folder for results and
-// everything temporary in it.
+// everything temporary in it. The programs must make their work folders below TMPDIR, or they do not run on the same bed.
 type bed struct {
 	name                   string // tmpfs or disk
 	root, tree, tmp, cache string
