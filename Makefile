@@ -33,7 +33,7 @@ check: ## everything that reads the code without running it
 fuzz: ## every fuzz target for $(FUZZTIME)
 	./tools/fuzz.sh $(FUZZTIME)
 
-crash: ## kill assay $(KILLS) times in each of two suites, and look for what was lost
+crash: ## kill assay $(KILLS) times in each of three ways, and look for what was lost
 	$(GO) test ./internal/cli -run TestKillNine -v -timeout 1h -kills=$(KILLS)
 
 bench: build ## speed, as ratios against a bare loop and a peer

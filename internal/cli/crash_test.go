@@ -23,7 +23,7 @@ import (
 // These tests start the real program and take something away from it: its life, its disk, its ledger, its suite. All of
 // them ask one question: does the next start go on, and end as if nothing had happened?
 
-var kills = flag.Int("kills", 10, "how often TestKillNine kills each of its two suites")
+var kills = flag.Int("kills", 10, "how often each test of TestKillNine… kills")
 
 // twelve is a suite of twelve cells, of which three fail.
 var twelve = `
@@ -117,6 +117,7 @@ func TestKillNineAfresh(t *testing.T) {
 	if again := y.run("out"); again.kept() != 12 {
 		t.Errorf("a further run kept %d cells:\n%s", again.kept(), again.Text)
 	}
+	t.Logf("%d kills; %d records were hit while they were replaced", *kills, y.noted("out", "set_aside"))
 }
 
 // A killer kills the runs of a yard.

@@ -139,6 +139,10 @@ func (h *Host) Run(ctx context.Context, c Command) (Exit, error) {
 	if err := h.furnish(); err != nil {
 		return Exit{}, fmt.Errorf("run %s: %w", c.Argv[0], err)
 	}
+	if ctx.Err() != nil { // called off before it began: nothing is started
+		late := errors.Is(context.Cause(ctx), context.DeadlineExceeded)
+		return Exit{Code: -1, TimedOut: late, Cancelled: !late}, nil
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(h.life, cancel)()
