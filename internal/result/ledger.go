@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -223,7 +222,7 @@ func (l *Ledger) Lookup(c plan.Cell) (r Result, ok bool, err error) {
 	switch {
 	case err == nil && r.Key == c.Key:
 		return r, true, nil
-	case errors.Is(err, fs.ErrNotExist) && !exists(filepath.Join(dir, recordName)):
+	case errors.Is(err, errNoRecord):
 		return Result{}, false, nil
 	case err == nil:
 		err = errOtherCell
@@ -298,7 +297,7 @@ func recordOf(dir string, c plan.Cell) (r Result, ok bool, err error) {
 	folder := filepath.Join(dir, filepath.FromSlash(Dir(c)))
 	r, err = readRecord(folder)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && !exists(filepath.Join(folder, recordName)):
+	case errors.Is(err, errNoRecord):
 		return Result{}, false, nil
 	case err == nil && r.Key != c.Key:
 		err = errOtherCell
@@ -317,23 +316,29 @@ func Strangers(dir string, cells []plan.Cell) iter.Seq2[Result, error] {
 		for _, c := range cells {
 			planned[Dir(c)] = true
 		}
-		records, err := filepath.Glob(filepath.Join(dir, "cells", "*", "*", "*", recordName))
+		arms, err := filepath.Glob(filepath.Join(dir, "cells", "*", "*"))
 		if err != nil {
 			yield(Result{}, err)
 			return
 		}
-		for _, name := range records {
-			folder := filepath.Dir(name)
-			rel, err := filepath.Rel(dir, folder)
-			if err != nil || planned[filepath.ToSlash(rel)] {
-				continue
-			}
-			r, err := readRecord(folder)
-			if err != nil {
-				r, err = Result{}, fmt.Errorf("%s: %w", filepath.ToSlash(rel), err)
-			}
-			if !yield(r, err) {
-				return
+		for _, arm := range arms {
+			trials, _ := os.ReadDir(arm) // what cannot be listed is no folder of an arm
+			for _, trial := range trials {
+				folder := filepath.Join(arm, trial.Name())
+				rel, err := filepath.Rel(dir, folder)
+				if err != nil || planned[filepath.ToSlash(rel)] {
+					continue
+				}
+				r, err := readRecord(folder)
+				if errors.Is(err, errNoRecord) {
+					continue
+				}
+				if err != nil {
+					r, err = Result{}, fmt.Errorf("%s: %w", filepath.ToSlash(rel), err)
+				}
+				if !yield(r, err) {
+					return
+				}
 			}
 		}
 	}

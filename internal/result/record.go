@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -63,9 +64,15 @@ func decode(data []byte) (Result, error) {
 	return r, nil
 }
 
+// errNoRecord says that a folder holds no record, so that its cell did not happen.
+var errNoRecord = errors.New("no record")
+
 // readRecord reads the record in dir and checks its sum.
 func readRecord(dir string) (Result, error) {
 	data, err := readCapped(filepath.Join(dir, recordName), maxRecord)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return Result{}, errNoRecord
+	}
 	if err != nil {
 		return Result{}, err
 	}

@@ -61,8 +61,11 @@ func Run(ctx context.Context, kit *Kit, cells []plan.Cell, o Options) error {
 	if r.Backoff == nil {
 		r.Backoff = backoff
 	}
-	group, ctx2 := errgroup.WithContext(ctx)
+	commits, ctx1 := errgroup.WithContext(ctx)
+	group, ctx2 := errgroup.WithContext(ctx1)
 	group.SetLimit(max(1, o.Jobs))
+	commits.SetLimit(commitsBehind)
+	r.commits = commits
 	for _, c := range cells {
 		if ctx2.Err() != nil {
 			break
@@ -70,17 +73,25 @@ func Run(ctx context.Context, kit *Kit, cells []plan.Cell, o Options) error {
 		group.Go(func() error { return r.cell(ctx2, c) })
 	}
 	err := group.Wait()
+	if failed := commits.Wait(); failed != nil {
+		err = failed // the others were only stopped by it
+	}
 	if ctx.Err() != nil {
 		return ErrInterrupted
 	}
 	return err
 }
 
+// commitsBehind is how many finished cells may still be on their way to the disk while the next ones run: it writes several
+// down in little more time than one.
+const commitsBehind = 16
+
 // A runner is a run under way.
 type runner struct {
 	Options
-	kit *Kit
-	mu  sync.Mutex // of Progress
+	kit     *Kit
+	mu      sync.Mutex // of Progress
+	commits *errgroup.Group
 }
 
 func (r *runner) tell(e Event) {
@@ -171,11 +182,7 @@ func (r *runner) attempts(ctx context.Context, c plan.Cell, why string) error {
 		}
 		res.Earlier = earlier
 		if res.Status != result.Errored || n > r.Retries || !retryable(res.Class) {
-			if err := entry.Commit(res); err != nil {
-				return err
-			}
-			r.tell(Event{Kind: Finished, Cell: c, Result: &res, Attempt: n})
-			return nil
+			return r.commit(entry, c, res, n)
 		}
 		if err := entry.Abandon("errored", res); err != nil {
 			return err
@@ -192,6 +199,23 @@ func (r *runner) attempts(ctx context.Context, c plan.Cell, why string) error {
 		}
 		why = "it was errored: " + string(res.Class)
 	}
+}
+
+// commit makes a result the cell's record, and tells so when it is one. A disk takes its time and the next cell needs
+// nothing of it, so no worker waits for it; but under a budget, what an agent cost is counted before the next one starts.
+func (r *runner) commit(entry *result.Entry, c plan.Cell, res result.Result, n int) error {
+	commit := func() error {
+		if err := entry.Commit(res); err != nil {
+			return err
+		}
+		r.tell(Event{Kind: Finished, Cell: c, Result: &res, Attempt: n})
+		return nil
+	}
+	if r.MaxCost > 0 || r.kit.spends(c) {
+		return commit()
+	}
+	r.commits.Go(commit)
+	return nil
 }
 
 func costOf(r result.Result) *float64 {
