@@ -38,7 +38,7 @@ var owners = map[string][]string{
 	"github.com/go-git/go-git/v5":      {"sandbox", "diffscope"},
 	"github.com/go-git/go-billy/v5":    {"sandbox"},
 	"github.com/bmatcuk/doublestar/v4": {"suite", "sandbox", "diffscope", "grade"},
-	"golang.org/x/sys":                 {"executor", "diffscope"},
+	"golang.org/x/sys":                 {"executor", "diffscope", "result"},
 	"golang.org/x/sync":                {"run", "sandbox"},
 	"golang.org/x/term":                {"cli"},
 	"github.com/google/renameio/v2":    {"result"},

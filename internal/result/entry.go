@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -181,77 +180,20 @@ func (f *File) digest() (digest string, ok bool, err error) {
 	return hex.EncodeToString(f.sum.Sum(nil)), true, nil
 }
 
-// finish closes the file, durable when it had no error.
-func (f *File) finish() error {
+// finish closes the file; durable makes it so first.
+func (f *File) finish(durable bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.f == nil {
 		return f.err
 	}
-	err := errors.Join(f.err, f.f.Sync(), f.f.Close())
+	err := f.err
+	if durable {
+		err = errors.Join(err, f.f.Sync())
+	}
+	err = errors.Join(err, f.f.Close())
 	f.f, f.err = nil, fs.ErrClosed
 	return err
-}
-
-// newRecordName is the record before its cell exists.
-const newRecordName = recordName + ".new"
-
-// Commit makes the attempt the cell's record. The record and every other file are on disk before the record gets its name,
-// by one rename: a reader finds the whole cell or none of it.
-func (e *Entry) Commit(r Result) error {
-	r.Attempt, r.Files = e.attempt, map[string]string{}
-	for name, f := range e.files {
-		digest, ok, err := f.digest()
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if ok {
-			r.Files[name] = digest
-		}
-	}
-	record, err := encode(r)
-	if err != nil {
-		return err
-	}
-	if _, err := e.Create(newRecordName).Write(record); err != nil {
-		return err
-	}
-	if err := e.finish(); err != nil {
-		return err
-	}
-	if err := e.keepEarlier(); err != nil {
-		return err
-	}
-	if e.dir != e.cell {
-		for _, name := range slices.Sorted(maps.Keys(r.Files)) {
-			if err := moveUp(e.dir, e.cell, filepath.FromSlash(name)); err != nil {
-				return err
-			}
-		}
-	}
-	if err := os.Rename(filepath.Join(e.dir, newRecordName), filepath.Join(e.cell, recordName)); err != nil {
-		return err
-	}
-	if e.dir != e.cell {
-		if err := os.RemoveAll(e.dir); err != nil {
-			return err
-		}
-	}
-	if err := e.syncFolders(); err != nil {
-		return err
-	}
-	return e.ledger.spend(Note{What: "committed", Cell: e.rel, Attempt: e.attempt, Status: r.Status, Class: r.Class, CostUSD: cost(r)})
-}
-
-// finish makes every file of the attempt durable.
-func (e *Entry) finish() error {
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(e.files)) {
-		if err := e.files[name].finish(); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // keepEarlier moves the files of an already committed attempt into a folder of their own. Its record stays until the new
@@ -290,50 +232,10 @@ func moveUp(from, to, name string) error {
 	return os.Rename(filepath.Join(from, name), target)
 }
 
-// syncFolders makes the cell's folder durable, and once a run each folder above it.
-func (e *Entry) syncFolders() error {
-	if err := syncDir(e.cell); err != nil {
-		return err
-	}
-	l := e.ledger
-	for rel := path.Dir(e.rel); rel != "."; rel = path.Dir(rel) {
-		// The folder directly above gained this cell's entry; those further up only the first time.
-		if rel != path.Dir(e.rel) {
-			l.mu.Lock()
-			known := l.synced[rel]
-			l.synced[rel] = true
-			l.mu.Unlock()
-			if known {
-				break
-			}
-		}
-		if err := syncDir(l.path(rel)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (l *Ledger) spend(n Note) error {
-	if n.CostUSD != nil {
-		l.mu.Lock()
-		l.spent += *n.CostUSD
-		l.mu.Unlock()
-	}
-	return l.Write(n, false)
-}
-
-func cost(r Result) *float64 {
-	if r.Agent.Usage == nil {
-		return nil
-	}
-	return r.Agent.Usage.CostUSD
-}
-
 // Abandon ends an attempt without a record: its files stay in the attempt's folder as evidence, and what it cost is in
 // the journal. what is interrupted, or errored when another attempt follows.
 func (e *Entry) Abandon(what string, r Result) error {
-	errs := []error{e.finish()}
+	errs := []error{e.finish(true)}
 	if e.dir == e.cell {
 		errs = append(errs, e.setTornApart())
 	} else {

@@ -57,15 +57,16 @@ var ErrInterrupted = errors.New("interrupted")
 // Run gives every cell its life, in order, Jobs at a time, and returns when the ledger holds them all. An agent's failure
 // is a result. The error is ErrInterrupted, or says that the ledger could not be written.
 func Run(ctx context.Context, kit *Kit, cells []plan.Cell, o Options) error {
-	r := &runner{kit: kit, Options: o}
+	r := &runner{kit: kit, Options: o, finished: make(chan finished, waiting)}
 	if r.Backoff == nil {
 		r.Backoff = backoff
 	}
-	commits, ctx1 := errgroup.WithContext(ctx)
+	ctx1, stop := context.WithCancel(ctx)
+	defer stop()
 	group, ctx2 := errgroup.WithContext(ctx1)
 	group.SetLimit(max(1, o.Jobs))
-	commits.SetLimit(commitsBehind)
-	r.commits = commits
+	var behind errgroup.Group
+	behind.Go(func() error { return r.commitBehind(stop) })
 	for _, c := range cells {
 		if ctx2.Err() != nil {
 			break
@@ -73,7 +74,8 @@ func Run(ctx context.Context, kit *Kit, cells []plan.Cell, o Options) error {
 		group.Go(func() error { return r.cell(ctx2, c) })
 	}
 	err := group.Wait()
-	if failed := commits.Wait(); failed != nil {
+	close(r.finished)
+	if failed := behind.Wait(); failed != nil {
 		err = failed // the others were only stopped by it
 	}
 	if ctx.Err() != nil {
@@ -82,16 +84,15 @@ func Run(ctx context.Context, kit *Kit, cells []plan.Cell, o Options) error {
 	return err
 }
 
-// commitsBehind is how many finished cells may still be on their way to the disk while the next ones run: it writes several
-// down in little more time than one.
-const commitsBehind = 16
+// waiting is how many finished cells may be on their way to the disk while the next ones run.
+const waiting = 32
 
 // A runner is a run under way.
 type runner struct {
 	Options
-	kit     *Kit
-	mu      sync.Mutex // of Progress
-	commits *errgroup.Group
+	kit      *Kit
+	mu       sync.Mutex    // of Progress
+	finished chan finished // cells whose records are to be written
 }
 
 func (r *runner) tell(e Event) {
@@ -201,20 +202,60 @@ func (r *runner) attempts(ctx context.Context, c plan.Cell, why string) error {
 	}
 }
 
+// finished is a cell whose record is to be written, with what to tell once it is.
+type finished struct {
+	result.Finished
+	event Event
+}
+
 // commit makes a result the cell's record, and tells so when it is one. A disk takes its time and the next cell needs
-// nothing of it, so no worker waits for it; but under a budget, what an agent cost is counted before the next one starts.
+// nothing of it, so no worker waits for it; but what an agent cost is on disk and counted before the next one starts.
 func (r *runner) commit(entry *result.Entry, c plan.Cell, res result.Result, n int) error {
-	commit := func() error {
-		if err := entry.Commit(res); err != nil {
-			return err
-		}
-		r.tell(Event{Kind: Finished, Cell: c, Result: &res, Attempt: n})
-		return nil
-	}
+	f := finished{result.Finished{Entry: entry, Result: res}, Event{Kind: Finished, Cell: c, Result: &res, Attempt: n}}
 	if r.MaxCost > 0 || r.kit.spends(c) {
-		return commit()
+		return r.write(f)
 	}
-	r.commits.Go(commit)
+	r.finished <- f
+	return nil
+}
+
+// commitBehind writes the records of finished cells until there are no more, as many at once as there are. It stops the
+// run when one cannot be written.
+func (r *runner) commitBehind(stop context.CancelFunc) (failed error) {
+	for first := range r.finished {
+		batch := []finished{first}
+		for more := true; more && len(batch) < waiting; {
+			select {
+			case f, ok := <-r.finished:
+				if more = ok; ok {
+					batch = append(batch, f)
+				}
+			default:
+				more = false
+			}
+		}
+		if failed == nil {
+			failed = r.write(batch...)
+		}
+		if failed != nil {
+			stop()
+		}
+	}
+	return failed
+}
+
+// write makes results the records of their cells.
+func (r *runner) write(batch ...finished) error {
+	all := make([]result.Finished, len(batch))
+	for i, f := range batch {
+		all[i] = f.Finished
+	}
+	if err := r.Ledger.Commit(all...); err != nil {
+		return err
+	}
+	for _, f := range batch {
+		r.tell(f.event)
+	}
 	return nil
 }
 

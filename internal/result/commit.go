@@ -1,0 +1,165 @@
+package result
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+)
+
+// newRecordName is the record before its cell exists.
+const newRecordName = recordName + ".new"
+
+// together is how many cells make it worth to write the whole file system down at once instead of each file for itself.
+// So many wait only where cells are so short that nothing else fills the disk's queue.
+const together = 4
+
+// A Finished is an attempt whose result is known.
+type Finished struct {
+	Entry  *Entry
+	Result Result
+}
+
+// Commit makes each attempt the record of its cell. The records and all files beside them are on disk before the first
+// record gets its name, by one rename: a reader finds a whole cell or none of it. When Commit returns, the cells survive
+// a power cut. After an error some of them may be there and others not; none is torn.
+func (l *Ledger) Commit(batch ...Finished) error {
+	atOnce := len(batch) >= together && canSyncAll
+	for _, f := range batch {
+		if err := f.Entry.writeRecord(f.Result); err != nil {
+			return err
+		}
+		if err := f.Entry.finish(!atOnce); err != nil {
+			return err
+		}
+	}
+	if atOnce {
+		if err := syncAll(l.dir); err != nil {
+			return err
+		}
+	}
+	for _, f := range batch {
+		if err := f.Entry.name(); err != nil {
+			return err
+		}
+		if !atOnce {
+			if err := f.Entry.syncFolders(); err != nil {
+				return err
+			}
+		}
+	}
+	if atOnce {
+		if err := syncAll(l.dir); err != nil {
+			return err
+		}
+	}
+	for _, f := range batch {
+		r := f.Result
+		n := Note{What: "committed", Cell: f.Entry.rel, Attempt: f.Entry.attempt, Status: r.Status, Class: r.Class, CostUSD: cost(r)}
+		if err := l.spend(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Commit makes the attempt the cell's record; see [Ledger.Commit].
+func (e *Entry) Commit(r Result) error { return e.ledger.Commit(Finished{e, r}) }
+
+// writeRecord writes the record, with the digests of all files of the attempt, under a name that no reader looks for.
+func (e *Entry) writeRecord(r Result) error {
+	r.Attempt, r.Files = e.attempt, map[string]string{}
+	for name, f := range e.files {
+		digest, ok, err := f.digest()
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if ok {
+			r.Files[name] = digest
+		}
+	}
+	record, err := encode(r)
+	if err != nil {
+		return err
+	}
+	_, err = e.Create(newRecordName).Write(record)
+	return err
+}
+
+// finish closes every file of the attempt; durable makes each of them so first.
+func (e *Entry) finish(durable bool) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(e.files)) {
+		if err := e.files[name].finish(durable); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// name moves the files of the attempt to where the cell's files belong, and gives the record its name last.
+func (e *Entry) name() error {
+	if err := e.keepEarlier(); err != nil {
+		return err
+	}
+	if e.dir != e.cell {
+		for _, name := range slices.Sorted(maps.Keys(e.files)) {
+			if name == newRecordName || !exists(filepath.Join(e.dir, filepath.FromSlash(name))) {
+				continue
+			}
+			if err := moveUp(e.dir, e.cell, filepath.FromSlash(name)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := os.Rename(filepath.Join(e.dir, newRecordName), filepath.Join(e.cell, recordName)); err != nil {
+		return err
+	}
+	if e.dir != e.cell {
+		return os.RemoveAll(e.dir)
+	}
+	return nil
+}
+
+// syncFolders makes the cell's folder durable, and once a run each folder above it.
+func (e *Entry) syncFolders() error {
+	if err := syncDir(e.cell); err != nil {
+		return err
+	}
+	l := e.ledger
+	for rel := path.Dir(e.rel); rel != "."; rel = path.Dir(rel) {
+		// The folder directly above gained this cell's entry; those further up only the first time.
+		if rel != path.Dir(e.rel) {
+			l.mu.Lock()
+			known := l.synced[rel]
+			l.synced[rel] = true
+			l.mu.Unlock()
+			if known {
+				break
+			}
+		}
+		if err := syncDir(l.path(rel)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Ledger) spend(n Note) error {
+	if n.CostUSD != nil {
+		l.mu.Lock()
+		l.spent += *n.CostUSD
+		l.mu.Unlock()
+	}
+	return l.Write(n, false)
+}
+
+func cost(r Result) *float64 {
+	if r.Agent.Usage == nil {
+		return nil
+	}
+	return r.Agent.Usage.CostUSD
+}
