@@ -71,30 +71,30 @@ func TestDigests(t *testing.T) {
 				f.ModTime = time.Unix(1, 0)
 			}
 		}, ""},
-		"modes beyond executable": {func(fsys fstest.MapFS) { fsys["shared/tree/src/main.go"].Mode = 0o600 }, ""},
+		"modes beyond executable": {func(fsys fstest.MapFS) { fsys["common/tree/src/main.go"].Mode = 0o600 }, ""},
 		"where the source lies": {func(fsys fstest.MapFS) {
-			edit(own, "../../shared/tree", "../../moved")(fsys)
-			fsys["moved/src/main.go"] = fsys["shared/tree/src/main.go"]
-			delete(fsys, "shared/tree/src/main.go")
+			edit(own, "../../common/tree", "../../moved")(fsys)
+			fsys["moved/src/main.go"] = fsys["common/tree/src/main.go"]
+			delete(fsys, "common/tree/src/main.go")
 		}, ""},
 		"the prompt moves into the case": {func(fsys fstest.MapFS) {
 			edit(own, "prompt_file: prompt.md", `prompt: "Find the bug and fix it.\n"`)(fsys)
 			delete(fsys, "evals/own/prompt.md")
 		}, ""},
-		".git in the source":           {put("shared/tree/.git/HEAD", "x"), ""},
+		".git in the source":           {put("common/tree/.git/HEAD", "x"), ""},
 		"a file beside the cases":      {put("evals/README.md", "x"), ""},
 		"order of a condition's files": {edit(suite, "{docs/GUIDE.md: ../guide.md, B.md: ../guide.md}", "{B.md: ../guide.md, docs/GUIDE.md: ../guide.md}"), ""},
 		// What the agent may see.
 		"prompt":         {put("evals/own/prompt.md", "Fix it."), "agent"},
-		"source content": {put("shared/tree/src/main.go", "package other\n"), "agent source"},
+		"source content": {put("common/tree/src/main.go", "package other\n"), "agent source"},
 		"source file name": {func(fsys fstest.MapFS) {
-			put("shared/tree/src/b.go", "package main\n")(fsys)
-			delete(fsys, "shared/tree/src/main.go")
+			put("common/tree/src/b.go", "package main\n")(fsys)
+			delete(fsys, "common/tree/src/main.go")
 		}, "agent source"},
-		"a new source file": {put("shared/tree/src/x", ""), "agent source"},
-		"an executable":     {func(fsys fstest.MapFS) { fsys["shared/tree/src/main.go"].Mode = 0o755 }, "agent source"},
+		"a new source file": {put("common/tree/src/x", ""), "agent source"},
+		"an executable":     {func(fsys fstest.MapFS) { fsys["common/tree/src/main.go"].Mode = 0o755 }, "agent source"},
 		"a link in the source": {func(fsys fstest.MapFS) {
-			fsys["shared/tree/src/l"] = &fstest.MapFile{Data: []byte("main.go"), Mode: fs.ModeSymlink | 0o777}
+			fsys["common/tree/src/l"] = &fstest.MapFile{Data: []byte("main.go"), Mode: fs.ModeSymlink | 0o777}
 		}, "agent source"},
 		"isolation":         {edit(own, "isolation: worktree", "isolation: copy"), "agent"},
 		"setup":             {edit(own, "make tools", "make tool"), "agent"},

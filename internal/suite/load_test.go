@@ -179,7 +179,7 @@ func TestLoadReadsEveryKey(t *testing.T) {
 		},
 		{
 			ID: "own", File: "evals/own/case.yaml", Dir: "evals/own", Prompt: "Find the bug and fix it.\n",
-			Source: Source{Path: "shared/tree", Isolation: "worktree"}, Files: []string{"src/**", "README.md"}, Ignore: []string{"**/*.log"},
+			Source: Source{Path: "common/tree", Isolation: "worktree"}, Files: []string{"src/**", "README.md"}, Ignore: []string{"**/*.log"},
 			Hidden: "evals/own/hidden", Reference: "evals/own/reference.patch",
 			Setup: []Command{{Run: "make tools", Timeout: 15 * time.Minute},
 				{Argv: []string{"make", "data"}, Timeout: 30 * time.Second, Env: map[string]string{"SEED": "1"}}},
@@ -269,9 +269,9 @@ func TestLoadAndLinks(t *testing.T) {
 		"a link that leaves the source":       {link: "one/tree/up", target: "../case.yaml", want: `"evals/one/tree/up" leads out of the tree through a link`},
 		"an absolute link in the source":      {link: "one/tree/abs", target: "/etc/passwd", want: `"evals/one/tree/abs" leads out of the tree through a link`},
 		"a link in a loop":                    {link: "one/tree/loop", target: "loop", want: `"evals/one/tree/loop" goes through too many links`},
-		"the source is a link":                {link: "one/tree", target: "../shared", remove: "one/tree"},
+		"the source is a link":                {link: "one/tree", target: "../common", remove: "one/tree"},
 		"the source is a link to outside":     {link: "one/tree", target: "../../../..", remove: "one/tree", want: "leads out of the tree through a link"},
-		"case.yaml is a link":                 {link: "one/case.yaml", target: "../shared/case.yaml", remove: "one/case.yaml"},
+		"case.yaml is a link":                 {link: "one/case.yaml", target: "../common/case.yaml", remove: "one/case.yaml"},
 		"case.yaml is a link to outside":      {link: "one/case.yaml", target: "/dev/zero", remove: "one/case.yaml", want: "leads out of the tree through a link"},
 		"suite.yaml is a link to nothing":     {link: "suite.yaml", target: "sweet.yaml", remove: "suite.yaml", want: "there is no such file"},
 		"a link beside the source to nothing": {link: "one/agent", target: "../agents", want: `the folder of the case: "evals/one/agent" leads out of the tree through a link`},
@@ -281,13 +281,13 @@ func TestLoadAndLinks(t *testing.T) {
 			dir := onDisk(t, "testdata/good/small.txtar")
 			evals := filepath.Join(dir, "evals")
 			sound, err := os.ReadFile(filepath.Join(evals, "one/case.yaml"))
-			err = errors.Join(err, os.Mkdir(filepath.Join(evals, "shared"), 0o755), os.WriteFile(filepath.Join(evals, "shared/case.yaml"), sound, 0o644))
+			err = errors.Join(err, os.Mkdir(filepath.Join(evals, "common"), 0o755), os.WriteFile(filepath.Join(evals, "common/case.yaml"), sound, 0o644))
 			if test.want == "" {
-				// The shared folder is where the sound links lead; it must not be taken for a case of its own.
-				err = errors.Join(err, os.Rename(filepath.Join(evals, "shared"), filepath.Join(evals, ".shared")))
-				test.target = strings.Replace(test.target, "../shared", "../.shared", 1)
+				// The common folder is where the sound links lead; it must not be taken for a case of its own.
+				err = errors.Join(err, os.Rename(filepath.Join(evals, "common"), filepath.Join(evals, ".common")))
+				test.target = strings.Replace(test.target, "../common", "../.common", 1)
 			} else {
-				err = errors.Join(err, os.RemoveAll(filepath.Join(evals, "shared")))
+				err = errors.Join(err, os.RemoveAll(filepath.Join(evals, "common")))
 			}
 			if test.remove != "" {
 				err = errors.Join(err, os.RemoveAll(filepath.Join(evals, test.remove)))

@@ -6,14 +6,14 @@ from files.app import App
 
 
 class OutsideTest(unittest.TestCase):
-    """A shared folder beside folders whose names begin alike, with links of every kind in it."""
+    """A public folder beside folders whose names begin alike, with links of every kind in it."""
 
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)
         self.top = temporary.name
-        self.root = os.path.join(self.top, "shared")
-        for name in ("shared/docs/a.txt", "shared/..data/b.txt", "shared-private/key.txt", "shared2", "other/key.txt"):
+        self.root = os.path.join(self.top, "public")
+        for name in ("public/docs/a.txt", "public/..data/b.txt", "public-private/key.txt", "public2", "other/key.txt"):
             path = os.path.join(self.top, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:
@@ -23,7 +23,7 @@ class OutsideTest(unittest.TestCase):
             "inside": "docs",
             "leaving.txt": "../other/key.txt",
             "leaving": "../other",
-            "sibling": "../shared-private",
+            "sibling": "../public-private",
             "absolute.txt": os.path.join(self.top, "other/key.txt"),
             "chained.txt": "leaving.txt",
         }.items():
@@ -33,7 +33,7 @@ class OutsideTest(unittest.TestCase):
         return int(App(root or self.root).answer("GET", path)[0][:3])
 
     def test_siblings_with_the_same_beginning(self):
-        for path in ("/../shared-private/key.txt", "/docs/../../shared-private/key.txt", "/../shared2", "/../shared-private"):
+        for path in ("/../public-private/key.txt", "/docs/../../public-private/key.txt", "/../public2", "/../public-private"):
             with self.subTest(path):
                 self.assertEqual(self.status(path), 403)
 
@@ -53,7 +53,7 @@ class OutsideTest(unittest.TestCase):
         self.assertEqual(self.status("/..data/b.txt"), 200)
         self.assertEqual(self.status("/docs/missing.txt"), 404)
 
-    def test_a_shared_folder_that_is_reached_by_a_link(self):
+    def test_a_public_folder_that_is_reached_by_a_link(self):
         alias = os.path.join(self.top, "alias")
         os.symlink(self.root, alias)
         for root in (alias, self.root + "/", self.root + "/docs/.."):
