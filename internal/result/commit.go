@@ -14,8 +14,8 @@ import (
 const newRecordName = recordName + ".new"
 
 // together is how many cells make it worth to write the whole file system down at once instead of each file for itself.
-// So many wait only where cells are so short that nothing else fills the disk's queue.
-const together = 4
+// Two wait only where cells are about as short as a commit, a millisecond, so that nothing else fills the disk's queue.
+const together = 2
 
 // A Finished is an attempt whose result is known.
 type Finished struct {

@@ -11,7 +11,7 @@ import (
 
 // Cells that are committed together are each as whole as one committed alone, also those that replace an earlier attempt.
 func TestCommitTogether(t *testing.T) {
-	for _, n := range []int{1, together - 1, together, 3 * together} {
+	for _, n := range []int{1, together, 6 * together} {
 		dir := t.TempDir()
 		l := open(t, dir)
 		var batch []Finished
