@@ -349,6 +349,9 @@ func (l *loader) conditions(d *doc, s *Suite) {
 	for i, raw := range rows {
 		at := fmt.Sprintf("matrix.conditions[%d]", i)
 		d.unique(ids, "condition", raw.ID, at+".id")
+		if raw.ID == "delta" { // the run summary of benchmark.json has the differences under this name
+			d.fault(at+".id", "condition: delta is the name of the differences in benchmark.json", "choose another id")
+		}
 		switch {
 		case raw.Baseline && baseline != "":
 			d.fault(at+".baseline", "a second baseline; the first is "+quote(baseline), "keep baseline: true on one condition")
