@@ -298,7 +298,7 @@ func (l *life) grade(ctx context.Context) error {
 	}
 	byScores, class, detail, mean := graded(l.res.Scores, l.res.Threshold)
 	l.res.Score = mean
-	if l.res.Status == "" || byScores == result.Errored {
+	if l.res.Status == "" { // a limit that the agent hit has decided already: its scores are for information
 		l.res.Status, l.res.Class, l.res.Detail = byScores, class, clip(detail, 2<<10)
 	}
 	return nil
