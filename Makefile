@@ -2,7 +2,7 @@
 GO      ?= go
 BIN     := bin/assay
 OUT     ?= assay-results
-FUZZTIME ?= 10s
+FUZZ    ?= 50000x
 KILLS   ?= 300
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
@@ -30,8 +30,8 @@ check: ## everything that reads the code without running it
 	$(TOOL) staticcheck ./...
 	$(TOOL) actionlint .github/workflows/*.yml
 
-fuzz: ## every fuzz target for $(FUZZTIME)
-	./tools/fuzz.sh $(FUZZTIME)
+fuzz: ## every fuzz target, $(FUZZ) executions each
+	./tools/fuzz.sh $(FUZZ)
 
 crash: ## kill assay $(KILLS) times in each of three ways, and look for what was lost
 	$(GO) test ./internal/cli -run TestKillNine -v -timeout 1h -kills=$(KILLS)
