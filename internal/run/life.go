@@ -127,10 +127,11 @@ func (l *life) open(ctx context.Context) error {
 		return err
 	}
 	l.place = p
-	if err := l.kit.sandbox.Lay(ctx, p, "", cond.Files); err != nil {
+	root := l.kit.rootOf(cond)
+	if err := l.kit.sandbox.Lay(ctx, p, root, cond.Files); err != nil {
 		return &fault{trace.ClassCondition, err}
 	}
-	skills, instructions, err := l.kit.sandbox.Equip(ctx, p, "", cond.Skills, cond.Instructions)
+	skills, instructions, err := l.kit.sandbox.Equip(ctx, p, root, cond.Skills, cond.Instructions)
 	if err != nil {
 		return &fault{trace.ClassCondition, err}
 	}
@@ -143,6 +144,14 @@ func (l *life) open(ctx context.Context) error {
 	l.request.Extras = harness.Extras{SkillsDir: skills, InstructionsFile: instructions}
 	l.note(p.Findings)
 	return nil
+}
+
+// rootOf is the host folder that the paths of a condition are relative to.
+func (k *Kit) rootOf(c suite.Condition) string {
+	if c.From == "base" {
+		return k.sandbox.Base
+	}
+	return k.sandbox.Suite
 }
 
 // env is what case and condition name for everything that runs in a place.

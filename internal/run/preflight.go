@@ -54,9 +54,8 @@ func (k *Kit) checkConditions() error {
 		}
 	}
 	for _, c := range k.suite.Conditions {
-		if c.From == "base" {
-			faults = append(faults, suite.Problem{Pos: c.At, Level: suite.LevelFault,
-				Msg: "from: base is not supported by this version", Hint: "keep the two versions in two folders and name each in a condition"})
+		if c.From == "base" && k.sandbox.Base == "" && (len(asked(c)) > 0 || len(c.Files) > 0) {
+			faults = append(faults, suite.Problem{Pos: c.At, Level: suite.LevelFault, Msg: "condition " + c.ID + " reads from the base, whose files are not there"})
 		}
 	}
 	return errors.Join(faults...)

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -424,29 +423,14 @@ func memoryObject(kind plumbing.ObjectType, raw []byte) *plumbing.MemoryObject {
 	return o
 }
 
-// object reads an object and proves that its bytes have its id.
+// object reads an object of the entry and proves that its bytes have its id.
 func (x *exporter) object(kind plumbing.ObjectType, id plumbing.Hash) ([]byte, error) {
-	size, err := x.from.EncodedObjectSize(id)
-	if err != nil {
-		return nil, fmt.Errorf("object %s: %w: %w", id, errDamaged, err)
-	}
-	if x.bytes += size; x.bytes > maxBytes {
+	raw, err := verified(x.from, kind, id, maxBytes-x.bytes)
+	x.bytes += int64(len(raw))
+	if errors.Is(err, ErrTooLarge) {
 		return nil, fault(x.at.At, "", "repository %s: %v", x.at.URL, ErrTooLarge)
 	}
-	o, err := x.from.EncodedObject(kind, id)
-	if err != nil {
-		return nil, fmt.Errorf("object %s: %w: %w", id, errDamaged, err)
-	}
-	r, err := o.Reader()
-	if err != nil {
-		return nil, fmt.Errorf("object %s: %w: %w", id, errDamaged, err)
-	}
-	defer r.Close()
-	raw, err := io.ReadAll(io.LimitReader(r, size+1))
-	if err != nil || plumbing.ComputeHash(kind, raw) != id {
-		return nil, fmt.Errorf("object %s: %w", id, errDamaged)
-	}
-	return raw, nil
+	return raw, err
 }
 
 // tree writes one folder.
@@ -491,7 +475,7 @@ func (x *exporter) entry(e object.TreeEntry, name string, depth int) error {
 	if e.Mode == filemode.Symlink {
 		return x.root.Symlink(string(raw), name)
 	}
-	if bytes.HasPrefix(raw, []byte("version https://git-lfs.github.com/spec/")) && len(raw) < 1024 {
+	if keptInLFS(raw) {
 		return fault(x.at.At, "name a commit that holds the files themselves", "repository %s: %s is kept in Git LFS", x.at.URL, shown)
 	}
 	mode := fs.FileMode(0o644)

@@ -32,6 +32,7 @@ import (
 // Options configure a Sandbox. Folders are made with mode 0700.
 type Options struct {
 	Suite   string   // host path of the folder that suite paths are relative to
+	Base    string   // the same of the files of the base revision; empty: no condition reads from there
 	Scratch string   // places are made below it
 	Memory  string   // a folder in memory where they are made while it has room; empty: none. See MemoryFolder
 	Cache   string   // verified sources and environments are kept below it
@@ -121,6 +122,9 @@ func New(o Options) (*Sandbox, error) {
 			return nil, err
 		}
 		*dir = abs
+	}
+	if o.Base != "" && !filepath.IsAbs(o.Base) {
+		return nil, fmt.Errorf("the folder of the base revision is not absolute: %s", o.Base)
 	}
 	for _, dir := range []string{o.Scratch, o.Cache} {
 		if err := private(dir); err != nil {

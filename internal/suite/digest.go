@@ -105,6 +105,7 @@ func (r *Repo) settings() any {
 	return []string{r.URL, r.Commit, r.Subdir}
 }
 
+// settings are what of a condition goes into a digest, beside its files.
 func (c conditionRow) settings() any {
 	return map[string]any{"from": c.From, "mcp": json.RawMessage(c.MCP.Canonical()), "env": c.Env, "prompt_prefix": c.PromptPrefix}
 }

@@ -16,7 +16,7 @@ type digests struct{ agent, grade, source, condition, suite string }
 
 func digestsOf(t *testing.T, fsys fs.FS, path string) digests {
 	t.Helper()
-	s, err := Load(fsys, path, nil)
+	s, err := LoadAgainst(fsys, against(goneSkill), path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

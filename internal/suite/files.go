@@ -22,9 +22,15 @@ const (
 // files reads what a suite names. Every path goes through find, so no link leads out of fsys, and nothing but regular
 // files is ever opened: a FIFO would wait for a writer.
 type files struct {
-	fsys  fs.FS
-	trees map[string]tree // by path, so that a folder which several settings name is read once
-	buf   []byte          // for hashing
+	fsys       fs.FS
+	trees      map[string]tree // by path, so that a folder which several settings name is read once
+	buf        []byte          // for hashing
+	where      string          // ends what is said of a file; empty for the work tree
+	absentHint string          // what to try when a file is not there
+}
+
+func newFiles(fsys fs.FS) files {
+	return files{fsys: fsys, trees: map[string]tree{}, buf: make([]byte, 64<<10)}
 }
 
 // A tree is the content of a file or a folder. A nil slice of entries is a tree that was not read.

@@ -41,6 +41,12 @@ func FuzzLoad(f *testing.F) {
 			"evals/a/tree/link":        {Data: []byte("main.go"), Mode: os.ModeSymlink},
 			"evals/a/tree/a folder/.k": {},
 		}
+		ruled := paired(fsys)
+		ruled.Rules = ruled.Open
+		restrained, refused := LoadAgainst(fsys, ruled, "evals", nil)
+		if _, err := LoadAgainst(fsys, against(fsys), "evals", nil); err == nil && refused == nil && restrained.HeadGate != nil {
+			t.Fatal("the gate of a suite differs from itself")
+		}
 		s, err := Load(fsys, "evals", nil)
 		var problems Problems
 		if err != nil && (!errors.As(err, &problems) || len(problems) == 0) {

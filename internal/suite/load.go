@@ -120,11 +120,20 @@ type Owner func(use Use, b Block) error
 // Load reads the suite whose suite.yaml, or the folder of it, is at the slash path p. Links are followed, never out of
 // fsys, so fsys begins high enough to hold all that the suite names, such as ../skills/x.
 //
-// The error is [Problems], everything at once, with what owner says of every block that could be read; nil asks nobody. When suite.yaml itself is sound the Suite is there beside the error: it
-// holds the sound cases, and Broken names the others.
+// The error is [Problems], everything at once, with what owner says of every block that could be read; nil asks nobody.
+// When suite.yaml itself is sound the Suite is there beside the error: it holds the sound cases, and Broken names the
+// others.
 func Load(fsys fs.FS, p string, owner Owner) (*Suite, error) {
-	l := loader{owner: owner, files: files{fsys: fsys, trees: map[string]tree{}, buf: make([]byte, 64<<10)}}
+	return LoadAgainst(fsys, Base{}, p, owner)
+}
+
+// LoadAgainst is Load for a suite that is measured against a base.
+func LoadAgainst(fsys fs.FS, base Base, p string, owner Owner) (*Suite, error) {
+	l := loader{owner: owner, files: newFiles(fsys), base: base}
 	file, ok := l.suitePath(path.Clean(p))
+	if ok && base.Rules != nil {
+		ok = l.readRules(file)
+	}
 	if !ok {
 		return nil, l.problems.err()
 	}
@@ -141,7 +150,7 @@ func Load(fsys fs.FS, p string, owner Owner) (*Suite, error) {
 // ReadBlock reads a YAML file that holds settings alone, such as the script of a scripted agent. Its kind is empty. The
 // error is Problems.
 func ReadBlock(fsys fs.FS, p string) (Block, error) {
-	l := loader{files: files{fsys: fsys}}
+	l := loader{files: newFiles(fsys)}
 	d, ok := l.open(p)
 	if !ok {
 		return Block{}, l.problems.err()
@@ -152,7 +161,11 @@ func ReadBlock(fsys fs.FS, p string) (Block, error) {
 // loader holds what the files of one suite have in common.
 type loader struct {
 	files    files
-	owner    Owner // may be nil
+	base     Base
+	opened   *files     // of the base, once something asked for it
+	unopened error      // why the base cannot be read
+	rules    *baseRules // of an untrusted load
+	owner    Owner      // may be nil
 	defaults suiteFile
 	partial  bool // suite.yaml could not be decoded, so defaults may lack what it says
 	problems Problems
@@ -251,12 +264,24 @@ func (l *loader) suitePath(p string) (string, bool) {
 // suite reads suite.yaml. The suite is usable for looking at the cases even when it is not sound.
 func (l *loader) suite(file string) (s *Suite, sound bool) {
 	s = &Suite{File: file, Dir: path.Dir(file)}
-	l.defaults.Gate.Confirm = &Confirm{Cases: 3, Trials: 8}
 	d, ok := l.open(file)
 	if !ok {
 		l.partial = true
 		return s, false
 	}
+	l.settings(d, s)
+	if l.rules != nil {
+		l.restrain(d, s)
+	}
+	l.conditions(d, s)
+	l.problems = append(l.problems, d.problems...)
+	l.warnings = append(l.warnings, d.warnings...)
+	return s, len(d.problems) == 0
+}
+
+// settings reads all of suite.yaml but its conditions.
+func (l *loader) settings(d *doc, s *Suite) {
+	l.defaults.Gate.Confirm = &Confirm{Cases: 3, Trials: 8}
 	raw := &l.defaults
 	d.decode(raw)
 	l.partial = len(d.problems) > 0
@@ -267,7 +292,6 @@ func (l *loader) suite(file string) (s *Suite, sound bool) {
 		d.fault("name", "name: want one line of at most 100 bytes", "")
 	}
 	l.harnesses(d, s)
-	l.conditions(d, s)
 	d.assertions(raw.Assertions)
 	for _, h := range s.Harnesses {
 		l.ask(d, ForHarness, h.Block)
@@ -275,9 +299,6 @@ func (l *loader) suite(file string) (s *Suite, sound bool) {
 	l.ask(d, ForPolicy, raw.Interaction.Block)
 	l.ask(d, ForEnvironment, raw.Environment.Block)
 	l.askAssertions(d, raw.Assertions)
-	l.problems = append(l.problems, d.problems...)
-	l.warnings = append(l.warnings, d.warnings...)
-	return s, len(d.problems) == 0
 }
 
 // ask adds the faults that the owner of a block's kind finds. A block without a kind has its fault already.
@@ -358,7 +379,19 @@ func (l *loader) conditions(d *doc, s *Suite) {
 		case raw.Baseline:
 			baseline = raw.ID
 		}
-		s.Conditions = append(s.Conditions, l.condition(d, raw, at))
+		head, content := l.condition(d, raw, at)
+		s.Conditions = append(s.Conditions, head)
+		if l.base.Paired && raw.From == "" && raw.readsFiles() {
+			if twin, ok := l.twin(d, raw, at, content); ok {
+				s.Conditions = append(s.Conditions, twin)
+			}
+		}
+	}
+	for i, raw := range rows {
+		twin := func(c Condition) bool { return c.TwinOf != "" && strings.EqualFold(c.ID, raw.ID) }
+		if slices.ContainsFunc(s.Conditions, twin) {
+			d.fault(fmt.Sprintf("matrix.conditions[%d].id", i), "condition: the base version of another one gets the name "+quote(raw.ID), "choose another id")
+		}
 	}
 	if baseline == "" && len(l.defaults.Matrix.Conditions) == len(d.list("matrix.conditions")) {
 		d.fault("matrix.conditions", "no condition is the baseline", "add baseline: true to the one that the others are compared with")
@@ -371,51 +404,6 @@ func (d *doc) list(at string) []*node {
 		return n.items
 	}
 	return nil
-}
-
-func (l *loader) condition(d *doc, raw conditionRow, at string) Condition {
-	c := Condition{
-		ID: raw.ID, Baseline: raw.Baseline, From: raw.From, MCP: raw.MCP, Env: raw.Env,
-		PromptPrefix: raw.PromptPrefix, At: raw.At,
-	}
-	dir := path.Dir(d.src.name)
-	sums := newSum()
-	sums.value("settings", raw.settings())
-	// Files of the merge base are not in this tree: whether they exist is seen when they are read there.
-	look := func(p string, n *node, what string, want kindOfFile) string {
-		if c.From == "base" {
-			joined, _ := d.join(dir, p, n, what)
-			return joined
-		}
-		real, ok := l.named(d, dir, p, n, what, want)
-		if ok {
-			sums.tree(what, l.tree(d, real, n, what))
-		}
-		return real
-	}
-	for i, skill := range raw.Skills {
-		n := d.root.at(fmt.Sprintf("%s.skills[%d]", at, i))
-		real := look(skill, n, "skill", aFolder)
-		sums.text(path.Base(real)) // an agent knows a skill by the name of its folder
-		if c.From == "" && real != "" {
-			if _, _, err := l.files.find(path.Join(real, "SKILL.md")); err != nil {
-				d.faultAt(n, "the skill "+quote(skill)+" has no SKILL.md", "name the folder that holds SKILL.md")
-			}
-		}
-		c.Skills = append(c.Skills, real)
-	}
-	if n := d.root.at(at + ".instructions"); n != nil {
-		c.Instructions = look(raw.Instructions, n, "instructions", aFile)
-	}
-	if n := d.root.at(at + ".files"); n != nil && raw.Files != nil {
-		c.Files = map[string]string{}
-		for to, item := range n.sorted() {
-			sums.text(to)
-			c.Files[to] = look(raw.Files[to], item, "file", anything)
-		}
-	}
-	c.Digest = sums.String()
-	return c
 }
 
 // cases reads every case of the suite.
@@ -461,6 +449,9 @@ func (l *loader) oneCase(d *doc) Case {
 		Availability: l.defaults.Availability, Environment: l.defaults.Environment,
 	}
 	d.decode(&raw)
+	if l.rules != nil {
+		l.restrainCase(d, &raw)
+	}
 	c := Case{
 		ID: raw.ID, File: d.src.name, Dir: path.Dir(d.src.name), Setup: raw.Setup, Environment: raw.Environment.Block,
 		Files: raw.Files, Ignore: raw.Ignore, Fixtures: raw.Fixtures, Tools: raw.Tools, Availability: raw.Availability,
@@ -582,12 +573,12 @@ func (l *loader) trees(d *doc, raw caseFile, c *Case) {
 	source := l.caseSource(d, raw.Source, c)
 	var hidden, reference tree
 	if n := d.root.at("hidden"); n != nil {
-		c.Hidden, _ = l.named(d, c.Dir, raw.Hidden, n, "hidden", aFolder)
-		hidden = l.tree(d, c.Hidden, n, "hidden")
+		c.Hidden, _ = d.named(&l.files, c.Dir, raw.Hidden, n, "hidden", aFolder)
+		hidden = d.tree(&l.files, c.Hidden, n, "hidden")
 	}
 	if n := d.root.at("reference"); n != nil {
-		c.Reference, _ = l.named(d, c.Dir, raw.Reference, n, "reference", aFile)
-		reference = l.tree(d, c.Reference, n, "reference")
+		c.Reference, _ = d.named(&l.files, c.Dir, raw.Reference, n, "reference", aFile)
+		reference = d.tree(&l.files, c.Reference, n, "reference")
 	}
 	others := l.others(d, raw, c)
 	d.secret(c)
@@ -640,7 +631,7 @@ func (l *loader) prompt(d *doc, raw caseFile, c *Case) {
 		d.fault("", "the case has no prompt", "say what the agent is asked under prompt: or prompt_file:")
 		return
 	case other != nil:
-		file, ok := l.named(d, c.Dir, raw.PromptFile, other, "prompt_file", aFile)
+		file, ok := d.named(&l.files, c.Dir, raw.PromptFile, other, "prompt_file", aFile)
 		if !ok {
 			return
 		}
@@ -691,8 +682,8 @@ func (l *loader) caseSource(d *doc, raw sourceRow, c *Case) tree {
 		return tree{}
 	}
 	n := d.root.at("source.path")
-	c.Source.Path, _ = l.named(d, c.Dir, raw.Path, n, "path", aFolder)
-	return l.tree(d, c.Source.Path, n, "path")
+	c.Source.Path, _ = d.named(&l.files, c.Dir, raw.Path, n, "path", aFolder)
+	return d.tree(&l.files, c.Source.Path, n, "path")
 }
 
 // matching warns of entries of the diff-scope set that match no file of a source folder.
@@ -739,19 +730,19 @@ const (
 )
 
 // named finds a file that the document names at n, and returns its path with every link resolved.
-func (l *loader) named(d *doc, dir, p string, n *node, what string, want kindOfFile) (string, bool) {
+func (d *doc) named(f *files, dir, p string, n *node, what string, want kindOfFile) (string, bool) {
 	joined, ok := d.join(dir, p, n, what)
 	if !ok {
 		return "", false
 	}
-	real, info, err := l.files.find(joined)
+	real, info, err := f.find(joined)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		d.faultAt(n, what+": "+quote(p)+" does not exist", l.files.similar(joined, p))
+		d.faultAt(n, what+": "+quote(p)+" does not exist"+f.where, orElse(f.similar(joined, p), f.absentHint))
 	case err != nil:
-		d.faultAt(n, what+": "+quote(p)+" "+err.Error(), "")
+		d.faultAt(n, what+": "+quote(p)+" "+err.Error()+f.where, "")
 	case !info.IsDir() && !info.Mode().IsRegular(), want == aFile && info.IsDir(), want == aFolder && !info.IsDir():
-		d.faultAt(n, what+": "+quote(p)+" is not "+string(want), "")
+		d.faultAt(n, what+": "+quote(p)+" is not "+string(want)+f.where, "")
 	default:
 		return real, true
 	}
@@ -759,13 +750,13 @@ func (l *loader) named(d *doc, dir, p string, n *node, what string, want kindOfF
 }
 
 // tree reads the file or folder that the document names at n; what cannot be used is a fault there.
-func (l *loader) tree(d *doc, real string, n *node, what string) tree {
+func (d *doc) tree(f *files, real string, n *node, what string) tree {
 	if real == "" {
 		return tree{}
 	}
-	t := l.files.tree(real)
+	t := f.tree(real)
 	for _, err := range t.faults {
-		d.faultAt(n, what+": "+err.Error(), "")
+		d.faultAt(n, what+": "+err.Error()+f.where, "")
 	}
 	return t
 }

@@ -103,7 +103,7 @@ func checkPlaces(t testing.TB, fsys fstest.MapFS, problems Problems) {
 func load(t testing.TB, file string) (*Suite, fstest.MapFS) {
 	t.Helper()
 	fsys := archive(t, readArchive(t, file))
-	s, err := Load(fsys, "evals", nil)
+	s, err := LoadAgainst(fsys, against(goneSkill), "evals", nil)
 	if err != nil {
 		t.Fatalf("%s:\n%v", file, err)
 	}

@@ -27,6 +27,7 @@ type Suite struct {
 	Interaction  Block // kind: the responder's policy
 	Availability string
 	Gate         Gate
+	HeadGate     *Gate    // what the work tree's suite.yaml says, when [Base].Rules took another gate from the base
 	Cases        []Case   // the sound ones, sorted by folder
 	Broken       []string // ids of cases with a fault, or their folders when the id is unknown
 	Warnings     Problems // what is worth a look and stops nothing
@@ -40,19 +41,20 @@ type Harness struct {
 	Block  Block
 }
 
-// A Condition is a named variation of the agent's context. Paths are slash paths below the loaded file system, links
-// resolved.
+// A Condition is a named variation of the agent's context. Paths are slash paths below the loaded file system, or that of
+// the base, links resolved.
 type Condition struct {
 	ID           string
 	Baseline     bool
-	From         string // "" (the work tree) or "base"
+	From         string // where the files below are read: "" (the work tree) or "base"
+	TwinOf       string // id of the condition that this is the base version of, when [Base].Paired made it
 	Skills       []string
 	Instructions string
 	Files        map[string]string // path in the tree: path of the file or folder to lay there before the first snapshot
 	MCP          Block             // raw; zero when absent
 	Env          map[string]string
 	PromptPrefix string
-	Digest       string // of the settings and of the content of every file they name; with From base, of the settings alone
+	Digest       string // of the settings and of the content of every file they name, read where From says
 	At           Pos
 }
 
