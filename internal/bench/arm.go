@@ -133,14 +133,6 @@ func (a *arm) screen(name string) tally {
 	return tally{}
 }
 
-// planned is the number of cells that the arm was to have of a case.
-func (a *arm) planned(name string) int {
-	if c := a.cases[name]; c != nil {
-		return c.count.Planned
-	}
-	return 0
-}
-
 func (a *arm) coverage() Coverage {
 	var sum Coverage
 	for _, c := range a.cases {
@@ -163,7 +155,7 @@ func (a *arm) tallies() []tally {
 // summary is the arm as it stands in benchmark.json.
 func (a *arm) summary() Arm {
 	out := Arm{
-		ArmID: a.id, Baseline: a.baseline, Simulated: a.simulated, Models: sortedKeys(a.models),
+		ArmID: a.id, Baseline: a.baseline, Simulated: a.simulated, Models: sortedKeys(a.models), Versions: sortedKeys(a.versions),
 		Coverage: a.coverage(), NCases: len(a.cases), PassAt: []PassAt{}, Cost: a.cost,
 		CostUSD:  a.overCases(func(c *caseCells) []float64 { return c.cost }),
 		Tokens:   a.overCases(func(c *caseCells) []float64 { return c.tokens }),
@@ -307,10 +299,4 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 	keys := slices.AppendSeq(make([]K, 0, len(m)), maps.Keys(m))
 	slices.Sort(keys)
 	return keys
-}
-
-func sortedUnion[V any](a, b map[string]V) []string {
-	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
-	slices.Sort(all)
-	return slices.Compact(all)
 }

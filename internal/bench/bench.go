@@ -1,5 +1,6 @@
 // Package bench turns the results of a run into a benchmark: [Make] takes the manifest and the results and gives pass
 // rates with intervals, diff scopes, a paired comparison of every candidate with the baseline, and a verdict.
+// [Benchmark.Against] compares with an earlier run as well, and [Benchmark.Regate] decides again under other settings.
 //
 // It is pure. The order of results, cases and trials changes no byte, no clock is read and no random number is drawn;
 // every test is exact. What a number means, and why it is computed so, stands in docs/verdicts.md. The rules that
@@ -35,6 +36,10 @@ const longestText = 2000
 func Make(m result.Manifest, results iter.Seq2[result.Result, error]) (Benchmark, error) {
 	if !(m.Gate.Alpha > 0 && m.Gate.Alpha < 1) {
 		return Benchmark{}, fmt.Errorf("manifest: alpha of the gate is %g, it must lie between 0 and 1", m.Gate.Alpha)
+	}
+	settings, err := settled(m.Gate)
+	if err != nil {
+		return Benchmark{}, fmt.Errorf("manifest: %w", err)
 	}
 	order := newOrder(m)
 	cells := make([]cell, len(m.Cells))
@@ -74,9 +79,7 @@ func Make(m result.Manifest, results iter.Seq2[result.Result, error]) (Benchmark
 	b.Fingerprint = fingerprint(m)
 	b.Simulated = len(b.Metadata.Simulated) > 0
 	b.summarizeArms(order, arms)
-	b.compareArms(m.Gate, order, arms)
-	b.decide(m.Gate)
-	b.Notes = b.notes()
+	b.settle(b.inRun(), settings, settings)
 	return b, nil
 }
 
@@ -284,85 +287,10 @@ func (b *Benchmark) summarizeArms(order *order, arms map[ArmID]*arm) {
 	}
 }
 
-// compareArms compares every candidate arm with the baseline arm of the same harness and model. The level of the gate
-// is shared among the comparisons, so that more of them do not mean more false alarms.
-func (b *Benchmark) compareArms(g result.Gate, order *order, arms map[ArmID]*arm) {
-	b.Comparisons = []Comparison{}
-	var pairs [][2]*arm
-	for _, head := range order.arms(arms) {
-		base := arms[ArmID{head.id.Harness, head.id.Model, order.baseline}]
-		if base != nil && !head.baseline {
-			pairs = append(pairs, [2]*arm{base, head})
-		}
-	}
-	for _, p := range pairs {
-		b.Comparisons = append(b.Comparisons, compare(p[0], p[1], g, g.Alpha/float64(len(pairs))))
-	}
-}
-
-// decide sets the verdict of the suite and the gate.
-func (b *Benchmark) decide(g result.Gate) {
-	b.Verdict, b.Reason = b.overall(g)
-	b.Gate = Decision{Settings: g, ExitCode: b.Verdict.ExitCode(g), By: b.Reason.Code, Text: b.Reason.Text}
-	if g.MinPassRate != nil && b.Gate.ExitCode == ExitPassed {
-		for _, a := range b.Arms {
-			if a.Baseline && len(b.Comparisons) > 0 {
-				continue // the floor is for what is under test
-			}
-			if a.PassRate != nil && a.PassRate.Value < *g.MinPassRate-slack {
-				b.Gate.ExitCode, b.Gate.By = ExitFailed, belowFloor
-				b.Gate.Text = fmt.Sprintf("%s: pass rate %.1f %%, the floor is %.3g %%", a.ArmID, 100*a.PassRate.Value, 100**g.MinPassRate)
-				break
-			}
-		}
-	}
-	b.Gate.Result = map[int]string{ExitPassed: "passed", ExitFailed: "failed", ExitUnmeasured: "unmeasured"}[b.Gate.ExitCode]
-}
-
-// overall is the worst verdict of the comparisons with its first reason. Without any, coverage alone decides.
-func (b *Benchmark) overall(g result.Gate) (Verdict, Reason) {
-	if b.Coverage.Planned == 0 {
-		return Invalid, Reason{Code: lowCoverage, Text: "no cell was planned"}
-	}
-	if len(b.Comparisons) == 0 {
-		if b.Coverage.Share < g.MinCoverage-slack || b.Coverage.Scored == 0 {
-			return Invalid, Reason{Code: lowCoverage, Text: lowCoverageText("all arms", b.Coverage, g.MinCoverage)}
-		}
-		return NoEvidence, Reason{Code: noBaseline, Text: "no baseline was run, so nothing can be said about a change; give the suite a second condition and mark one of them as the baseline"}
-	}
-	worst := b.Comparisons[0]
-	for _, c := range b.Comparisons[1:] {
-		if worse(c.Verdict, worst.Verdict) {
-			worst = c
-		}
-	}
-	reason := worst.Reasons[0]
-	if len(b.Comparisons) > 1 {
-		reason.Text = worst.Head.Arm + ": " + reason.Text
-	}
-	return worst.Verdict, reason
-}
-
-// notes are the sentences that a reader of the bare numbers needs.
-func (b *Benchmark) notes() []string {
-	notes := []string{}
-	if b.Simulated {
-		notes = append(notes, fmt.Sprintf("The agents of %s are scripted; no model drove them. Their numbers show what the tool does and say nothing about any model.", strings.Join(b.Metadata.Simulated, ", ")))
-	}
-	notes = append(notes, "A smaller diff is not better by itself; read it next to the pass rate.")
-	if n := b.Coverage.Planned - b.Coverage.Scored; n > 0 {
-		notes = append(notes, fmt.Sprintf("%d of %d planned cells were not scored; they are in no rate and all are listed.", n, b.Coverage.Planned))
-	}
-	if k := b.Metadata.RunsPerConfiguration; k > 0 {
-		notes = append(notes, fmt.Sprintf("A case that passed %d of %d trials may still fail %.0f %% of the time (95 %% upper bound).", k, k, 100*ruleOfThree(k)))
-	}
-	return notes
-}
-
 func metadata(m result.Manifest, order *order, cells []cell) Metadata {
 	out := Metadata{
 		SkillName: m.Suite, EvalsRun: []int{}, Suite: m.Suite, Tool: m.Tool, Seed: m.Seed, Isolation: m.Isolation, Host: m.Host,
-		Conditions: order.conditions, Simulated: []string{}, Cases: []Case{},
+		Commit: m.Commit, Untrusted: m.Untrusted, Conditions: order.conditions, Simulated: []string{}, Cases: []Case{},
 	}
 	if !m.Created.IsZero() {
 		created := m.Created.UTC()
@@ -400,7 +328,7 @@ func metadata(m result.Manifest, order *order, cells []cell) Metadata {
 
 func fingerprint(m result.Manifest) Fingerprint {
 	f := Fingerprint{
-		Suite: m.Digest, Algorithm: m.Algorithm, Executor: m.Executor,
+		Suite: m.Digest, Algorithm: m.Algorithm, Rules: m.Rules, Executor: m.Executor,
 		Harnesses: orEmpty(m.Harnesses), Conditions: orEmpty(m.Conditions), Cases: []CaseDigest{},
 	}
 	for _, c := range m.Cases {
@@ -419,7 +347,7 @@ func fingerprint(m result.Manifest) Fingerprint {
 // name, candidates stand before the baseline among runs and behind it among arms.
 type order struct {
 	conditions []string // the suite's
-	summary    []string // first candidate, baseline, further candidates
+	summary    []string // first candidate, baseline, further candidates, base versions of conditions
 	baseline   string   // or empty
 	harness    map[string]int
 	model      map[[2]string]int // of a harness
@@ -438,14 +366,19 @@ func newOrder(m result.Manifest) *order {
 			o.model[[2]string{h.ID, name}] = j
 		}
 	}
+	var twins []string
 	for _, c := range m.Conditions {
 		o.conditions = append(o.conditions, c.ID)
-		if c.Baseline {
+		switch {
+		case c.Baseline:
 			o.baseline = c.ID
-		} else {
+		case c.TwinOf != "":
+			twins = append(twins, c.ID)
+		default:
 			o.summary = append(o.summary, c.ID)
 		}
 	}
+	o.summary = append(o.summary, twins...)
 	if o.baseline != "" {
 		o.summary = slices.Insert(o.summary, min(1, len(o.summary)), o.baseline)
 	}

@@ -182,7 +182,7 @@ func TestDifferentModelsAreIncomparable(t *testing.T) {
 		results[i].Agent.Model = "opus-" + results[i].Condition
 	}
 	b := mustMake(t, m, results)
-	if b.Verdict != Invalid || b.Reason.Text != "model as reported: opus-without in the baseline, opus-with in the candidate" {
+	if b.Verdict != NoEvidence || b.Reason.Code != incomparable || b.Reason.Text != "model as reported: opus-without in the baseline, opus-with in the candidate" {
 		t.Errorf("%s %+v", b.Verdict, b.Reason)
 	}
 }
@@ -194,7 +194,7 @@ func TestWorstCaseWarning(t *testing.T) {
 	if c.Verdict != NoEvidence || c.WorstCase == nil || c.WorstCase.Verdict != Regressed || c.Warnings[0].Code != worstCaseRegressed {
 		t.Errorf("%s, worst case %+v, warnings %+v", c.Verdict, c.WorstCase, c.Warnings)
 	}
-	if diff := cmp.Diff([]Unpaired{{"tz", "unscored_head"}}, c.Unpaired); diff != "" {
+	if diff := cmp.Diff([]Unpaired{{"tz", "unscored_head", Passes{5, 5, 5, 0}, Passes{0, 0, 5, 0}}}, c.Unpaired); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/assay-ci/assay/internal/result"
@@ -21,21 +23,22 @@ const maxFile = 2 << 30
 // skill-creator writes, so that tool's viewer opens it. What is not known is null, never 0.
 //
 // Wall clock stands in few places, all of which WithoutTimes empties: metadata.timestamp, result.time_seconds of the
-// runs, time_seconds of the run summary and its delta, and duration_seconds of the arms.
+// runs, time_seconds of the run summary and its delta, duration_seconds of the arms, and created of the baseline's origin.
 type Benchmark struct {
 	SchemaVersion int                     `json:"schema_version"`
 	Metadata      Metadata                `json:"metadata"`
 	Simulated     bool                    `json:"simulated"`   // some agents were scripted: their numbers show the tool, not a model
 	Interrupted   bool                    `json:"interrupted"` // the run was stopped before its end
-	Verdict       Verdict                 `json:"verdict"`     // the worst of the comparisons that gate
+	Verdict       Verdict                 `json:"verdict"`     // the worst of the arms under test
 	Reason        Reason                  `json:"reason"`
 	Gate          Decision                `json:"gate"`
 	Coverage      Coverage                `json:"coverage"` // of all planned cells
 	Notes         []string                `json:"notes"`
 	RunSummary    RunSummary              `json:"run_summary"`
-	Arms          []Arm                   `json:"arms"` // baseline before its candidates
-	Comparisons   []Comparison            `json:"comparisons"`
-	CaseArms      []CaseArm               `json:"case_arms"` // what each arm did on each case, by case and arm
+	Arms          []Arm                   `json:"arms"`            // baseline before its candidates
+	Comparisons   []Comparison            `json:"comparisons"`     // by head arm, and there twin, baseline, condition
+	Origin        *Origin                 `json:"baseline_origin"` // of the stored baseline, or why there is none; nil when none was asked for
+	CaseArms      []CaseArm               `json:"case_arms"`       // what each arm did on each case, by case and arm
 	DiffScope     ByCondition[[]ScopeRow] `json:"diff_scope"`
 	Missing       []Missing               `json:"missing"`    // planned cells that are in no rate
 	Unplanned     []string                `json:"unplanned"`  // records of no planned cell, by cell or folder; they enter nothing
@@ -59,6 +62,8 @@ type Metadata struct {
 	Host                 result.Host `json:"host"`
 	Conditions           []string    `json:"conditions"`
 	Baseline             *string     `json:"baseline"`
+	Commit               string      `json:"commit"`    // that was measured; empty when not known
+	Untrusted            bool        `json:"untrusted"` // whoever is not trusted had a say in how it was measured
 	Simulated            []string    `json:"simulated_harnesses"`
 	Cases                []Case      `json:"cases"`
 }
@@ -71,13 +76,16 @@ type Case struct {
 	Line   int    `json:"line"`
 }
 
-// A Decision is what the gate says, the settings it was taken under and what took it.
+// A Decision is what the gate says, the settings it was taken under and what took it. It is post hoc when it was taken
+// again under settings that are not those of before the first cell ran; these are then Planned, which else is nil.
 type Decision struct {
-	Settings result.Gate `json:"settings"` // as they were before the first cell ran
-	Result   string      `json:"result"`   // passed, failed or unmeasured
-	ExitCode int         `json:"exit_code"`
-	By       string      `json:"by"` // the code of the reason that decided
-	Text     string      `json:"text"`
+	Settings result.Gate  `json:"settings"`
+	PostHoc  bool         `json:"post_hoc"`
+	Planned  *result.Gate `json:"planned"`
+	Result   string       `json:"result"` // passed, failed or unmeasured
+	ExitCode int          `json:"exit_code"`
+	By       string       `json:"by"` // the code of the reason that decided
+	Text     string       `json:"text"`
 }
 
 // An ArmID names an arm.
@@ -108,6 +116,7 @@ type Arm struct {
 	Baseline  bool      `json:"baseline"`
 	Simulated bool      `json:"simulated"`
 	Models    []string  `json:"models_reported"`
+	Versions  []string  `json:"versions_reported"` // of the agent
 	Coverage  Coverage  `json:"coverage"`
 	NCases    int       `json:"n_cases"`   // planned
 	PassRate  *Estimate `json:"pass_rate"` // mean of the case rates, 0 to 1
@@ -168,15 +177,16 @@ type CaseArm struct {
 }
 
 // A Comparison sets a head arm against a base arm, case by case. Effects are head minus base, in percentage points;
-// negative is worse.
+// negative is worse. It holds everything that its verdict was made from, so that it can be judged again.
 type Comparison struct {
-	Axis           string       `json:"axis"` // condition
+	Axis           string       `json:"axis"` // twin, baseline (the same arm of a stored benchmark) or condition
 	Base           Side         `json:"base"`
 	Head           Side         `json:"head"`
-	Gates          bool         `json:"gates"`
-	Alpha          float64      `json:"alpha"` // of this comparison
+	Gates          bool         `json:"gates"`    // enters the verdict of the suite; at most one for each head arm
+	Alpha          float64      `json:"alpha"`    // of this comparison
+	Obstacle       *Reason      `json:"obstacle"` // what forbids to compare, whatever the numbers; nil: nothing
 	MarginPP       float64      `json:"margin_pp"`
-	NCases         int          `json:"n_cases"`
+	NCases         int          `json:"n_cases"` // of either side
 	NPairs         int          `json:"n_pairs"` // cases with a scored trial on both sides
 	EffectPP       *float64     `json:"effect_pp"`
 	LoPP           *float64     `json:"lo_pp"`
@@ -195,10 +205,10 @@ type Comparison struct {
 	PCases         []CasePair   `json:"p_cases"` // by p, then case
 	Coverage       PairCoverage `json:"coverage"`
 	InfraSkewP     *float64     `json:"infra_skew_p"` // two-sided: errored cells fall on one side
-	WorstCase      *WorstCase   `json:"worst_case"`   // nil when every planned cell was scored
+	WorstCase      *WorstCase   `json:"worst_case"`   // nil when nothing is missing, or nothing could be compared
 	Unpaired       []Unpaired   `json:"unpaired"`
 	Verdict        Verdict      `json:"verdict"`
-	ExitCode       int          `json:"exit_code"`
+	ExitCode       int          `json:"exit_code"` // as if it were alone
 	Reasons        []Reason     `json:"reasons"`
 	Warnings       []Warning    `json:"warnings"`
 }
@@ -215,10 +225,12 @@ type Interval struct {
 	HiPP float64 `json:"hi_pp"`
 }
 
-// Passes are the passed of n scored trials.
+// Passes are the passed of n scored trials, with how many were planned and how many errored.
 type Passes struct {
-	Passed int `json:"passed"`
-	N      int `json:"n"`
+	Passed  int `json:"passed"`
+	N       int `json:"n"`
+	Planned int `json:"planned"`
+	Errored int `json:"errored"`
 }
 
 // A CasePair is one case on both sides, with exact one-sided p-values and the same after Holm's adjustment.
@@ -231,7 +243,7 @@ type CasePair struct {
 	PHolm         float64 `json:"p_holm"`
 	PImproved     float64 `json:"p_improved"`
 	PImprovedHolm float64 `json:"p_improved_holm"`
-	Regressed     bool    `json:"regressed"` // p_holm is at most half of alpha
+	Regressed     bool    `json:"regressed"` // p_holm is at most half of alpha, and there is no obstacle
 	Improved      bool    `json:"improved"`
 }
 
@@ -242,16 +254,19 @@ type PairCoverage struct {
 	Head Coverage `json:"head"`
 }
 
-// WorstCase is the comparison again, with every missing base cell passed and every missing head cell failed.
+// WorstCase is the comparison again, with every missing base cell passed and every missing head cell failed. A case that
+// only the base has counts as missing from the head.
 type WorstCase struct {
 	EffectPP float64 `json:"effect_pp"`
 	Verdict  Verdict `json:"verdict"`
 }
 
-// An Unpaired case is in no effect, because one side has no scored trial of it.
+// An Unpaired case is in no effect: one side has no scored trial of it, or it is not the same case on both sides.
 type Unpaired struct {
 	Case   string `json:"case"`
-	Reason string `json:"reason"` // unscored_base, unscored_head or unscored_both
+	Reason string `json:"reason"` // unscored_base, unscored_head, unscored_both, case_changed, graders_changed, only_base or only_head
+	Base   Passes `json:"base"`
+	Head   Passes `json:"head"`
 }
 
 // A Run is one cell that was run. EvalID to Notes are skill-creator's, the rest is ours.
@@ -356,6 +371,7 @@ type Fingerprint struct {
 	Digest     string             `json:"digest"`
 	Suite      string             `json:"suite_digest"`
 	Algorithm  string             `json:"diff_algorithm"`
+	Rules      string             `json:"grading_rules"` // empty when not known
 	Executor   string             `json:"executor"`
 	Harnesses  []result.Harness   `json:"harnesses"`
 	Conditions []result.Condition `json:"conditions"`
@@ -537,7 +553,8 @@ func (b Benchmark) JSON() ([]byte, error) {
 	return append(data, '\n'), nil
 }
 
-// Read reads a benchmark.json that Assay wrote. It refuses one of another schema version.
+// Read reads a benchmark.json that Assay wrote. It refuses one of another schema version, and one whose counts cannot be:
+// what it returns can be compared and judged again, wherever it came from.
 func Read(r io.Reader) (Benchmark, error) {
 	limited := &io.LimitedReader{R: r, N: maxFile}
 	d := json.NewDecoder(limited)
@@ -554,7 +571,117 @@ func Read(r io.Reader) (Benchmark, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return Benchmark{}, errors.New("read benchmark.json: more than one value in the file")
 	}
+	if err := b.sound(); err != nil {
+		return Benchmark{}, fmt.Errorf("read benchmark.json: %w", err)
+	}
 	return b, nil
+}
+
+// What a sound benchmark holds at most. The tests of a comparison take time and memory with the trials of its arms.
+const (
+	mostArms        = 1000
+	mostOfArm       = 50_000 // cells
+	mostComparisons = 3 * mostArms
+)
+
+// sound says what in the counts of a foreign benchmark cannot be.
+func (b Benchmark) sound() error {
+	for _, g := range []*result.Gate{&b.Gate.Settings, b.Gate.Planned} {
+		if g == nil {
+			continue
+		}
+		if !(g.Alpha > 0 && g.Alpha < 1) {
+			return fmt.Errorf("alpha of the gate is %g, it must lie between 0 and 1", g.Alpha)
+		}
+		if _, err := settled(*g); err != nil {
+			return err
+		}
+	}
+	if len(b.Arms) > mostArms || len(b.Comparisons) > mostComparisons {
+		return fmt.Errorf("%d arms and %d comparisons are more than it can hold", len(b.Arms), len(b.Comparisons))
+	}
+	cells := make(map[ArmID]int)
+	for _, a := range b.Arms {
+		if _, twice := cells[a.ArmID]; twice {
+			return fmt.Errorf("arm %s is there twice", clip(a.String()))
+		}
+		cells[a.ArmID] = 0
+		if !a.Coverage.sound() {
+			return fmt.Errorf("the counts of arm %s do not add up", clip(a.String()))
+		}
+	}
+	seen := make(map[CaseArm]bool)
+	for _, c := range b.CaseArms {
+		slot := CaseArm{Case: c.Case, ArmID: c.ArmID}
+		if !c.Coverage.sound() || seen[slot] {
+			return fmt.Errorf("the counts of case %s of arm %s do not add up", clip(c.Case), clip(c.String()))
+		}
+		seen[slot] = true
+		cells[c.ArmID] += c.Coverage.Planned
+		if cells[c.ArmID] > mostOfArm {
+			return fmt.Errorf("arm %s has more than %d cells", clip(c.String()), mostOfArm)
+		}
+	}
+	for _, c := range b.Comparisons {
+		if err := c.sound(); err != nil {
+			return fmt.Errorf("comparison of %s: %w", clip(c.Head.Arm), err)
+		}
+	}
+	if !slices.Contains(worstFirst, b.Verdict) {
+		return fmt.Errorf("there is no verdict %q", clip(string(b.Verdict)))
+	}
+	if want, known := decisions[b.Gate.ExitCode]; !known || b.Gate.Result != want {
+		return fmt.Errorf("the gate's result %q does not go with its exit code %d", clip(b.Gate.Result), b.Gate.ExitCode)
+	}
+	return nil
+}
+
+func (c Coverage) sound() bool {
+	for _, n := range []int{c.Planned, c.Passed, c.Failed, c.Errored, c.Skipped, c.Pending} {
+		if n < 0 || n > mostOfArm*mostArms {
+			return false
+		}
+	}
+	return c.Scored == c.Passed+c.Failed && c.Planned == c.Scored+c.Errored+c.Skipped+c.Pending
+}
+
+func (c Comparison) sound() error {
+	seen, cells := make(map[string]bool), 0
+	check := func(name string, sides ...Passes) error {
+		if seen[name] {
+			return fmt.Errorf("case %s is there twice", clip(name))
+		}
+		seen[name] = true
+		for _, s := range sides {
+			if s.Passed < 0 || s.Passed > s.N || s.Errored < 0 || s.N+s.Errored > s.Planned || s.Planned > mostOfArm {
+				return fmt.Errorf("the counts of case %s do not add up", clip(name))
+			}
+			cells += s.Planned
+		}
+		return nil
+	}
+	for _, p := range c.PCases {
+		if err := check(p.Case, p.Base, p.Head); err != nil {
+			return err
+		}
+		if p.Base.N == 0 || p.Head.N == 0 {
+			return fmt.Errorf("case %s is paired without trials", clip(p.Case))
+		}
+	}
+	for _, u := range c.Unpaired {
+		if err := check(u.Case, u.Base, u.Head); err != nil {
+			return err
+		}
+	}
+	switch {
+	case cells > 2*mostOfArm:
+		return fmt.Errorf("more than %d cells", 2*mostOfArm)
+	case !c.Coverage.sound() || !c.Coverage.Base.sound() || !c.Coverage.Head.sound():
+		return errors.New("its coverage does not add up")
+	case !slices.Contains(worstFirst, c.Verdict) || len(c.Reasons) == 0:
+		return errors.New("it has no verdict with a reason")
+	}
+	return nil
 }
 
 // WithoutTimes is the benchmark with every number emptied that a wall clock made, so that two runs can be compared.
@@ -577,5 +704,17 @@ func (b Benchmark) WithoutTimes() Benchmark {
 	for i := range b.Arms {
 		b.Arms[i].Duration = nil
 	}
+	if b.Origin != nil {
+		origin := *b.Origin
+		origin.Created = nil
+		b.Origin = &origin
+	}
 	return b
+}
+
+// SameResults tells whether both were made from the same plan, with the same end of every case, and under the same
+// settings as planned; how they were compared and decided may differ.
+func (b Benchmark) SameResults(other Benchmark) bool {
+	return b.Fingerprint.Digest == other.Fingerprint.Digest && reflect.DeepEqual(b.CaseArms, other.CaseArms) &&
+		reflect.DeepEqual(b.planned(), other.planned())
 }

@@ -187,12 +187,23 @@ func TestSchema(t *testing.T) {
 	full, fullResults := demo()
 	empty := result.Manifest{Gate: gate}
 	one, oneResults := input([]outcomes{{"a", "P", "-"}})
+	lenient := with(full.Gate, func(g *result.Gate) { g.FailOn, g.MinPassRate = []string{}, ptr(0.1) })
+	demo := mustMake(t, full, fullResults)
+	regated, err := demo.Against(stored(demo)).Regate(lenient)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
-		name    string
-		m       result.Manifest
-		results []result.Result
-	}{{"demo", full, fullResults}, {"empty", empty, nil}, {"one", one, oneResults}} {
-		text, err := mustMake(t, c.m, c.results).JSON()
+		name string
+		b    Benchmark
+	}{
+		{"demo", demo},
+		{"against itself, decided again", regated},
+		{"against nothing", mustMake(t, one, oneResults).Against(Stored{})},
+		{"empty", mustMake(t, empty, nil)},
+		{"one", mustMake(t, one, oneResults)},
+	} {
+		text, err := c.b.JSON()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -66,47 +67,114 @@ func measure(e evidence) numbers {
 	return n
 }
 
-// compare sets the head arm against the base arm. alpha is the share of the family's level that this comparison has.
-func compare(base, head *arm, g result.Gate, alpha float64) Comparison {
-	e := evidence{gate: g, alpha: alpha, incomparable: differ(base, head)}
-	e.coverage = PairCoverage{Base: base.coverage(), Head: head.coverage()}
-	e.coverage.Coverage = e.coverage.Base.plus(e.coverage.Head)
-	e.skewP = infraSkewP(base, head)
+// A pairing is two arms side by side, before anything is said about them. A comparison keeps all of it.
+type pairing struct {
+	axis       string
+	base, head ArmID
+	cases      []pairedCase // by name
+	coverage   PairCoverage
+	obstacle   *Reason
+}
 
-	cases := sortedUnion(base.cases, head.cases)
+// A pairedCase is one case on both sides.
+type pairedCase struct {
+	name       string
+	base, head Passes
+	apart      string // why it is not the same case on both sides; empty when it is
+}
+
+// A side is one arm as its benchmark tells of it.
+type side struct {
+	Arm
+	cases map[string]Coverage
+}
+
+// sides are the arms of a benchmark.
+func (b Benchmark) sides() map[ArmID]side {
+	out := make(map[ArmID]side, len(b.Arms))
+	for _, a := range b.Arms {
+		out[a.ArmID] = side{a, make(map[string]Coverage)}
+	}
+	for _, c := range b.CaseArms {
+		if s, ok := out[c.ArmID]; ok {
+			s.cases[c.Case] = c.Coverage
+		}
+	}
+	return out
+}
+
+// pair sets two arms of one run side by side.
+func pair(axis string, base, head side) pairing {
+	p := pairing{axis: axis, base: base.ArmID, head: head.ArmID}
+	p.coverage = PairCoverage{base.Coverage.plus(head.Coverage), base.Coverage, head.Coverage}
+	for _, name := range sortedUnion(base.cases, head.cases) {
+		p.cases = append(p.cases, pairedCase{name: name, base: base.cases[name].passes(), head: head.cases[name].passes()})
+	}
+	if field := differ(base.Arm, head.Arm); field != "" {
+		p.obstacle = &Reason{Code: incomparable, Text: field}
+	}
+	return p
+}
+
+// pairing is what the comparison was made from.
+func (c Comparison) pairing() pairing {
+	p := pairing{axis: c.Axis, base: c.Base.ID, head: c.Head.ID, coverage: c.Coverage, obstacle: c.Obstacle}
+	for _, x := range c.PCases {
+		p.cases = append(p.cases, pairedCase{name: x.Case, base: x.Base, head: x.Head})
+	}
+	for _, x := range c.Unpaired {
+		one := pairedCase{name: x.Case, base: x.Base, head: x.Head}
+		if !strings.HasPrefix(x.Reason, unscored) {
+			one.apart = x.Reason
+		}
+		p.cases = append(p.cases, one)
+	}
+	slices.SortFunc(p.cases, func(a, b pairedCase) int { return strings.Compare(a.name, b.name) })
+	return p
+}
+
+// compare judges a pairing. alpha is the share of the family's level that this comparison has.
+func compare(p pairing, g result.Gate, alpha float64) Comparison {
+	e := evidence{gate: g, alpha: alpha, coverage: p.coverage, obstacle: p.obstacle, skewP: p.infraSkewP()}
+	var paired []pairedCase
 	var unpaired []Unpaired
-	for _, name := range cases {
-		x, y := base.screen(name), head.screen(name)
-		if x.n == 0 || y.n == 0 {
-			unpaired = append(unpaired, Unpaired{name, unscored(x.n, y.n)})
+	for _, x := range p.cases {
+		if why := cmp.Or(x.apart, x.unscored()); why != "" {
+			unpaired = append(unpaired, Unpaired{x.name, why, x.base, x.head})
 			continue
 		}
-		e.names, e.base, e.head = append(e.names, name), append(e.base, x), append(e.head, y)
+		paired = append(paired, x)
+		e.names, e.base, e.head = append(e.names, x.name), append(e.base, x.base.tally()), append(e.head, x.head.tally())
 	}
 
 	j := judge(e)
 	c := Comparison{
-		Axis: "condition", Base: Side{base.id.String(), base.id}, Head: Side{head.id.String(), head.id}, Gates: true,
-		Alpha: alpha, MarginPP: g.MarginPP, NCases: len(cases), NPairs: len(e.names), Test: "stratified_exact",
-		PCases: []CasePair{}, Coverage: e.coverage, InfraSkewP: &e.skewP, Unpaired: orEmpty(unpaired),
+		Axis: p.axis, Base: Side{p.base.String(), p.base}, Head: Side{p.head.String(), p.head},
+		Alpha: alpha, Obstacle: p.obstacle, MarginPP: g.MarginPP, NCases: len(p.cases), NPairs: len(paired), Test: "stratified_exact",
+		PCases: []CasePair{}, Coverage: p.coverage, InfraSkewP: &e.skewP, Unpaired: orEmpty(unpaired),
 		Verdict: j.verdict, Reasons: j.reasons, Warnings: []Warning{},
 	}
 	if g.Claim == population {
 		c.Test = "signflip_exact"
 	}
-	if len(e.names) > 0 {
-		c.fill(e, j.numbers)
+	if len(paired) > 0 {
+		c.fill(e, paired, j.numbers)
 	}
-	c.imputeWorst(base, head, e, cases)
+	if len(paired) > 0 && c.Verdict != Invalid && c.Obstacle == nil {
+		c.imputeWorst(e, p.cases)
+	}
 	if c.Verdict == Underpowered {
 		c.warn(notPowered, "nothing was found, and little could have been found: a regression is not ruled out")
 	}
-	c.ExitCode = c.Verdict.ExitCode(g)
+	if text := apartText(p.cases); text != "" && len(paired) > 0 {
+		c.warn(casesDiffer, text)
+	}
+	c.ExitCode = exitCode(c.Verdict, c.Reasons, g)
 	return c
 }
 
 // fill lays the numbers of the paired cases into the comparison.
-func (c *Comparison) fill(e evidence, n numbers) {
+func (c *Comparison) fill(e evidence, paired []pairedCase, n numbers) {
 	c.EffectPP, c.LoPP, c.HiPP = &n.effectPP, &n.loPP, &n.hiPP
 	c.PGlobal, c.PGlobalBetter, c.PMin = &n.exact.less, &n.exact.greater, &n.pMin
 	c.CasesLikeThese, c.MDEPP = n.like, n.mdePP
@@ -114,12 +182,11 @@ func (c *Comparison) fill(e evidence, n numbers) {
 	if n.signflip != nil {
 		c.SignflipP, c.SignflipBetter = &n.signflip.less, &n.signflip.greater
 	}
-	for i, name := range e.names {
+	for i, x := range paired {
 		c.PCases = append(c.PCases, CasePair{
-			Case: name, Phase: "screen",
-			Base: Passes{e.base[i].passed, e.base[i].n}, Head: Passes{e.head[i].passed, e.head[i].n},
+			Case: x.name, Phase: "screen", Base: x.base, Head: x.head,
 			P: n.pWorse[i], PHolm: n.holmWorse[i], PImproved: n.pBetter[i], PImprovedHolm: n.holmBetter[i],
-			Regressed: n.holmWorse[i] <= e.alpha/2+slack, Improved: n.holmBetter[i] <= e.alpha/2+slack,
+			Regressed: e.obstacle == nil && n.holmWorse[i] <= e.alpha/2+slack, Improved: e.obstacle == nil && n.holmBetter[i] <= e.alpha/2+slack,
 		})
 	}
 	slices.SortFunc(c.PCases, func(a, b CasePair) int {
@@ -135,20 +202,27 @@ func (c *Comparison) fill(e evidence, n numbers) {
 
 func (c *Comparison) warn(code, text string) { c.Warnings = append(c.Warnings, Warning{code, text}) }
 
-// imputeWorst judges again with every missing base cell passed and every missing head cell failed. A good verdict that
-// does not survive this was decided by what is missing.
-func (c *Comparison) imputeWorst(base, head *arm, e evidence, cases []string) {
-	if c.Verdict == Invalid || c.Coverage.Scored == c.Coverage.Planned {
-		return
-	}
-	worst := evidence{gate: e.gate, alpha: e.alpha}
-	for _, name := range cases {
-		x, y := base.screen(name), head.screen(name)
-		lostX, lostY := base.planned(name)-x.n, head.planned(name)-y.n
-		x, y = tally{x.passed + lostX, x.n + lostX}, tally{y.passed, y.n + lostY}
-		if x.n > 0 && y.n > 0 {
-			worst.names, worst.base, worst.head = append(worst.names, name), append(worst.base, x), append(worst.head, y)
+// imputeWorst judges again with every missing base cell passed and every missing head cell failed. A case that only the
+// base has is missing from the head as a whole. A good verdict that does not survive this was decided by what is missing.
+func (c *Comparison) imputeWorst(e evidence, cases []pairedCase) {
+	worst, missing := evidence{gate: e.gate, alpha: e.alpha}, 0
+	for _, x := range cases {
+		switch x.apart {
+		case "":
+		case onlyBase:
+			x.head.Planned = x.base.Planned
+		default:
+			continue // not the same case, so neither side says anything about the other
 		}
+		lostBase, lostHead := x.base.Planned-x.base.N, x.head.Planned-x.head.N
+		base, head := tally{x.base.Passed + lostBase, x.base.N + lostBase}, tally{x.head.Passed, x.head.N + lostHead}
+		missing += lostBase + lostHead
+		if base.n > 0 && head.n > 0 {
+			worst.names, worst.base, worst.head = append(worst.names, x.name), append(worst.base, base), append(worst.head, head)
+		}
+	}
+	if missing == 0 {
+		return
 	}
 	n := measure(worst)
 	verdict, _ := worst.rules(n)
@@ -156,21 +230,19 @@ func (c *Comparison) imputeWorst(base, head *arm, e evidence, cases []string) {
 	switch {
 	case verdict == c.Verdict:
 	case c.Verdict == Improved || c.Verdict == Equivalent:
-		c.Reasons = []Reason{{Code: missingCellsDecide, Text: fmt.Sprintf("scored cells say %s, but with %d missing cells against the candidate it would be %s",
-			c.Verdict, c.Coverage.Planned-c.Coverage.Scored, verdict)}}
+		c.Reasons = []Reason{{Code: missingCellsDecide, Text: fmt.Sprintf("scored cells say %s, but with %d missing cells against the candidate it would be %s", c.Verdict, missing, verdict)}}
 		c.Verdict = NoEvidence
 	case verdict == Regressed && c.Verdict != Regressed:
-		c.warn(worstCaseRegressed, fmt.Sprintf("with %d missing cells against the candidate it would have regressed", c.Coverage.Planned-c.Coverage.Scored))
+		c.warn(worstCaseRegressed, fmt.Sprintf("with %d missing cells against the candidate it would have regressed", missing))
 	}
 }
 
 // infraSkewP asks with the exact test whether errored cells fall on one side, in either direction.
-func infraSkewP(base, head *arm) float64 {
+func (p pairing) infraSkewP() float64 {
 	var x, y []tally
-	for _, name := range sortedUnion(base.cases, head.cases) {
-		b, h := base.cases[name], head.cases[name]
-		if b != nil && h != nil {
-			x, y = append(x, tally{b.count.Errored, b.count.Planned}), append(y, tally{h.count.Errored, h.count.Planned})
+	for _, c := range p.cases {
+		if c.apart == "" && c.base.Planned > 0 && c.head.Planned > 0 {
+			x, y = append(x, tally{c.base.Errored, c.base.Planned}), append(y, tally{c.head.Errored, c.head.Planned})
 		}
 	}
 	if len(x) == 0 {
@@ -181,30 +253,40 @@ func infraSkewP(base, head *arm) float64 {
 
 // differ names the field, other than the condition, in which what was run differs between the arms; empty when none
 // is known to.
-func differ(base, head *arm) string {
-	for _, f := range []struct {
-		name       string
-		base, head map[string]bool
-	}{
-		{"model as reported", base.models, head.models},
-		{"agent version", base.versions, head.versions},
-	} {
-		x, y := sortedKeys(f.base), sortedKeys(f.head)
-		if len(x) > 0 && len(y) > 0 && !slices.Equal(x, y) {
-			return fmt.Sprintf("%s: %s in the baseline, %s in the candidate", f.name, strings.Join(x, ", "), strings.Join(y, ", "))
-		}
-	}
-	return ""
+func differ(base, head Arm) string {
+	return cmp.Or(
+		differIn("model as reported", base.Models, head.Models),
+		differIn("agent version", base.Versions, head.Versions),
+	)
 }
 
-func unscored(base, head int) string {
-	switch {
-	case base == 0 && head == 0:
-		return "unscored_both"
-	case base == 0:
-		return "unscored_base"
+// differIn compares one field of both sides. What is not known differs from nothing.
+func differIn(field string, base, head []string) string {
+	base, head = slices.DeleteFunc(slices.Clone(base), isEmpty), slices.DeleteFunc(slices.Clone(head), isEmpty)
+	if len(base) == 0 || len(head) == 0 || slices.Equal(base, head) {
+		return ""
 	}
-	return "unscored_head"
+	return fmt.Sprintf("%s: %s in the baseline, %s in the candidate", field, strings.Join(base, ", "), strings.Join(head, ", "))
+}
+
+func (c Coverage) passes() Passes { return Passes{c.Passed, c.Scored, c.Planned, c.Errored} }
+
+func (p Passes) tally() tally { return tally{p.Passed, p.N} }
+
+// unscored starts the reasons of cases that lack a scored trial on a side.
+const unscored = "unscored"
+
+// unscored says which side of the case has no scored trial; empty when both have one.
+func (c pairedCase) unscored() string {
+	switch {
+	case c.base.N == 0 && c.head.N == 0:
+		return unscored + "_both"
+	case c.base.N == 0:
+		return unscored + "_base"
+	case c.head.N == 0:
+		return unscored + "_head"
+	}
+	return ""
 }
 
 func plural(n int, one, many string) string {
@@ -233,4 +315,11 @@ func share(part, whole int) float64 {
 		return 0
 	}
 	return math.Min(1, float64(part)/float64(whole))
+}
+
+// sortedUnion are the keys of both maps.
+func sortedUnion[V any](a, b map[string]V) []string {
+	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(all)
+	return slices.Compact(all)
 }

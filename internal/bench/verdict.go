@@ -35,12 +35,12 @@ const (
 // ExitCode is 0 when the gate lets the verdict pass, 1 when it says no and 3 when too little was measured to say.
 func (v Verdict) ExitCode(g result.Gate) int {
 	switch {
-	case v == Regressed, v == Underpowered && g.Underpowered == "fail":
-		return ExitFailed
+	case !slices.Contains(failOn(g), string(v)):
+		return ExitPassed
 	case v == Invalid:
 		return ExitUnmeasured
 	}
-	return ExitPassed
+	return ExitFailed
 }
 
 // A Reason says why a verdict is what it is. Code is one of Reasons; Case is set when it is about one case.
@@ -66,12 +66,13 @@ const (
 	intervalSpansMargin = "interval_spans_margin"
 	missingCellsDecide  = "missing_cells_decide"
 	noBaseline          = "no_baseline"
+	staleBaseline       = "stale_baseline"
+	incomparable        = "incomparable"
 	tooFewTrials        = "too_few_trials"
 	tooFewCases         = "too_few_cases"
 	noPairs             = "no_pairs"
 	lowCoverage         = "low_coverage"
 	errorsDifferByArm   = "errors_differ_by_arm"
-	incomparable        = "incomparable"
 	belowFloor          = "below_floor"
 )
 
@@ -92,13 +93,14 @@ var Reasons = []Code{
 	{intervalSpansMargin, NoEvidence, "the interval of the effect holds changes that matter and changes that do not"},
 	{missingCellsDecide, NoEvidence, "the cells that were not scored could turn the verdict"},
 	{noBaseline, NoEvidence, "there is nothing to compare with"},
+	{staleBaseline, NoEvidence, "the stored baseline is too old to compare with"},
+	{incomparable, NoEvidence, "the two sides differ in more than what is under test, or have no case in common"},
 	{tooFewTrials, Underpowered, "no outcome of so few trials could be significant"},
 	{tooFewCases, Underpowered, "only a very large effect could be found with so few cases"},
 	{noPairs, Invalid, "no case was scored on both sides"},
 	{lowCoverage, Invalid, "too few of the planned cells were scored"},
 	{errorsDifferByArm, Invalid, "errored cells fall unevenly on the two sides"},
-	{incomparable, Invalid, "the two sides differ in more than what is under test"},
-	{belowFloor, "", "the pass rate of an arm is below the floor that the suite sets"},
+	{belowFloor, "", "the lower bound of an arm's pass rate is below the floor that the suite sets"},
 }
 
 // The codes of warnings.
@@ -107,6 +109,8 @@ const (
 	countWeighted        = "count_weighted"
 	worstCaseRegressed   = "worst_case_regressed"
 	notPowered           = "underpowered"
+	gateChanged          = "gate_changed"
+	casesDiffer          = "cases_differ"
 )
 
 // Warnings are all warnings there are.
@@ -115,17 +119,19 @@ var Warnings = []Code{
 	{countWeighted, "", "the numbers of trials are so uneven that the exact test counts every pass alike"},
 	{worstCaseRegressed, "", "if every missing cell had gone against the head it would have regressed"},
 	{notPowered, "", "the gate passed because nothing was found, not because nothing is there"},
+	{gateChanged, "", "the suite's gate is not the one that the stored baseline was measured under; both are printed"},
+	{casesDiffer, "", "cases that are not the same on both sides left the comparison; they are listed"},
 }
 
 // evidence is what the rules of a verdict look at.
 type evidence struct {
-	gate         result.Gate
-	alpha        float64 // of this comparison
-	base, head   []tally // paired cases, in the order of names
-	names        []string
-	coverage     PairCoverage
-	skewP        float64
-	incomparable string // the field in which the sides differ, or empty
+	gate       result.Gate
+	alpha      float64 // of this comparison
+	base, head []tally // paired cases, in the order of names
+	names      []string
+	coverage   PairCoverage
+	skewP      float64
+	obstacle   *Reason // what forbids to compare, or nil
 }
 
 // judged is a verdict with its numbers.
@@ -139,36 +145,36 @@ type judged struct {
 const slack = 1e-9
 
 // judge walks the rules in their order; the first that matches is the verdict. Validity comes before all others, then
-// one broken case beats a rising suite.
+// what forbids to compare, and one broken case beats a rising suite.
 func judge(e evidence) judged {
-	if r := e.validity(); len(r) > 0 {
-		j := judged{verdict: Invalid, reasons: r}
-		if len(e.base) > 0 {
-			j.numbers = measure(e)
-		}
-		return j
+	var j judged
+	if len(e.base) > 0 {
+		j.numbers = measure(e)
 	}
-	n := measure(e)
-	verdict, reasons := e.rules(n)
-	return judged{verdict, reasons, n}
+	if r := e.validity(); len(r) > 0 {
+		j.verdict, j.reasons = Invalid, r
+	} else if e.obstacle != nil {
+		j.verdict, j.reasons = NoEvidence, []Reason{*e.obstacle}
+	} else {
+		j.verdict, j.reasons = e.rules(j.numbers)
+	}
+	return j
 }
 
-// validity lists everything that forbids a verdict.
+// validity lists everything that makes a measurement worthless. Without a base there is none of it to be measured.
 func (e evidence) validity() []Reason {
 	var out []Reason
-	if len(e.base) == 0 {
+	noBase := e.obstacle != nil && e.coverage.Base.Planned == 0
+	if len(e.base) == 0 && (!noBase || e.coverage.Head.Scored == 0) {
 		out = append(out, Reason{Code: noPairs, Text: "no case has a scored trial on both sides"})
 	}
 	for _, side := range []struct {
 		name string
 		c    Coverage
 	}{{"baseline", e.coverage.Base}, {"candidate", e.coverage.Head}} {
-		if side.c.Share < e.gate.MinCoverage-slack {
+		if side.c.Share < e.gate.MinCoverage-slack && !(noBase && side.c.Planned == 0) {
 			out = append(out, Reason{Code: lowCoverage, Text: lowCoverageText(side.name, side.c, e.gate.MinCoverage)})
 		}
-	}
-	if e.incomparable != "" {
-		out = append(out, Reason{Code: incomparable, Text: e.incomparable})
 	}
 	if e.skewP < infraSkew {
 		out = append(out, Reason{Code: errorsDifferByArm, Text: fmt.Sprintf("%d of %d cells errored in the baseline, %d of %d in the candidate; %s",
@@ -278,9 +284,6 @@ func (e evidence) remedy(n numbers) string {
 	}
 	return strings.Join(ways, " or ") + " would decide"
 }
-
-// worse tells which of two verdicts a suite takes.
-func worse(a, b Verdict) bool { return slices.Index(worstFirst, a) < slices.Index(worstFirst, b) }
 
 // pText is a p-value for a person, with its sign of equality. It never says zero.
 func pText(p float64) string {

@@ -134,6 +134,9 @@ type Manifest struct {
 	Seed       string      `json:"seed"`
 	Executor   string      `json:"executor"`
 	Algorithm  string      `json:"diff_algorithm"`
+	Rules      string      `json:"grading_rules,omitempty"` // version of the rules by which trees are measured and graded
+	Commit     string      `json:"commit,omitempty"`        // that was measured, 40 hex digits; empty when not known
+	Untrusted  bool        `json:"untrusted,omitempty"`     // whoever is not trusted had a say in how it was measured
 	Created    time.Time   `json:"created"`
 	Host       Host        `json:"host"`
 	Isolation  string      `json:"isolation"` // what the executor does not protect, in a sentence
@@ -162,7 +165,8 @@ type Gate struct {
 	MinCoverage  float64  `json:"min_coverage"`
 	MinPassRate  *float64 `json:"min_pass_rate"`
 	Claim        string   `json:"claim"`
-	Underpowered string   `json:"underpowered"`
+	Underpowered string   `json:"underpowered"` // warn, or fail: the same as naming it in FailOn
+	FailOn       []string `json:"fail_on"`      // what the gate says no to; empty: nothing; nil: regressed and invalid
 }
 
 // A Harness is one harness of the run.
@@ -179,6 +183,7 @@ type Condition struct {
 	ID       string `json:"id"`
 	Baseline bool   `json:"baseline"`
 	Digest   string `json:"digest"`
+	TwinOf   string `json:"twin_of,omitempty"` // the condition that this one is the base version of
 }
 
 // A Case is one case of the run, with its place in the suite's files.

@@ -1,0 +1,189 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/assay-ci/assay/internal/result"
+)
+
+// A Stored baseline is the benchmark of an earlier run, with where it came from.
+type Stored struct {
+	Benchmark *Benchmark // nil: none was found
+	Origin    Origin
+}
+
+// An Origin says where a stored baseline came from, or why there is none.
+type Origin struct {
+	Source   string       `json:"source"` // merge-base, ancestor, file, release, run, ref or none
+	SHA      string       `json:"sha"`    // the commit that was measured; empty when not known
+	URL      string       `json:"url"`
+	Created  *time.Time   `json:"created"`
+	Behind   int          `json:"behind"` // commits between the exact merge base and SHA
+	Why      string       `json:"why"`    // of none: what was looked for, and what to do
+	Reason   string       `json:"reason"` // of none: no_baseline or stale_baseline; could also be that nobody could look
+	Rejected []Rejected   `json:"rejected"`
+	Gate     *result.Gate `json:"gate"` // that the baseline was planned under, when it is not this run's; set by Against
+}
+
+// A Rejected candidate for the baseline, with the filter that it did not pass.
+type Rejected struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
+}
+
+// The reasons of a case that is not the same on both sides.
+const (
+	caseChanged    = "case_changed"    // what the agent is given
+	gradersChanged = "graders_changed" // how its work is graded
+	onlyBase       = "only_base"
+	onlyHead       = "only_head"
+)
+
+// Against compares every arm with the same arm (harness, model and condition) of a stored baseline, case by case, and
+// decides again. Only cases with equal digests are paired; the others are listed. Without a stored benchmark each arm
+// under test that has no other comparison gets one that says why. What was compared with another baseline before is
+// replaced.
+func (b Benchmark) Against(s Stored) Benchmark {
+	origin := s.Origin
+	origin.Rejected, origin.Gate = orEmpty(origin.Rejected), nil
+	if s.Benchmark != nil && s.Benchmark.Metadata.Untrusted {
+		s.Benchmark, origin.Source = nil, "none"
+		origin.Why = cmp.Or(origin.Why, "the stored results come from a run that is not trusted; measure the baseline again")
+	}
+	planned := b.planned()
+	if s.Benchmark != nil {
+		if g := s.Benchmark.planned(); !reflect.DeepEqual(g, planned) {
+			origin.Gate = &g
+		}
+	}
+	b.Origin = &origin
+	pairings := slices.DeleteFunc(b.pairings(), func(p pairing) bool { return p.axis == axisBaseline })
+	b.settle(append(pairings, b.withStored(s.Benchmark, pairings)...), b.Gate.Settings, planned)
+	return b
+}
+
+// withStored are the pairings of the arms with those of the stored benchmark, which may be nil. others are all other
+// pairings.
+func (b Benchmark) withStored(stored *Benchmark, others []pairing) []pairing {
+	var bases map[ArmID]side
+	if stored != nil {
+		bases = stored.sides()
+	}
+	r, heads := b.roster(), b.sides()
+	var out []pairing
+	for _, a := range b.Arms {
+		base, found := bases[a.ArmID]
+		compared := slices.ContainsFunc(others, func(p pairing) bool { return p.head == a.ArmID })
+		switch {
+		case r.isTwin(a.ArmID):
+		case found:
+			out = append(out, b.acrossRuns(stored, base, heads[a.ArmID]))
+		case r.underTest(a.ArmID) && !compared:
+			out = append(out, pairing{
+				axis: axisBaseline, base: a.ArmID, head: a.ArmID, coverage: PairCoverage{Coverage: a.Coverage, Head: a.Coverage},
+				obstacle: b.noStored(stored),
+			})
+		}
+	}
+	return out
+}
+
+// noStored says why there is nothing to compare an arm with.
+func (b Benchmark) noStored(stored *Benchmark) *Reason {
+	if stored != nil {
+		return &Reason{Code: noBaseline, Text: "the stored baseline has no such arm"}
+	}
+	code := noBaseline
+	if b.Origin.Reason == staleBaseline {
+		code = staleBaseline
+	}
+	return &Reason{Code: code, Text: cmp.Or(clip(b.Origin.Why), "no stored baseline was found")}
+}
+
+// acrossRuns sets an arm beside its stored self. The base's coverage is over the cases that are the same on both sides,
+// the head's over all that it planned.
+func (b Benchmark) acrossRuns(stored *Benchmark, base, head side) pairing {
+	p := pairing{axis: axisBaseline, base: base.ArmID, head: head.ArmID}
+	before, now := stored.Fingerprint.digests(), b.Fingerprint.digests()
+	same := 0
+	for _, name := range sortedUnion(base.cases, head.cases) {
+		x, inBase := base.cases[name]
+		y, inHead := head.cases[name]
+		one := pairedCase{name: name, base: x.passes(), head: y.passes()}
+		switch {
+		case !inHead:
+			one.apart = onlyBase
+		case !inBase:
+			one.apart = onlyHead
+		case before[name].Agent != now[name].Agent:
+			one.apart = caseChanged
+		case before[name].Grade != now[name].Grade:
+			one.apart = gradersChanged
+		default:
+			same++
+			p.coverage.Base = p.coverage.Base.plus(x)
+		}
+		p.cases = append(p.cases, one)
+	}
+	p.coverage.Head = head.Coverage
+	p.coverage.Coverage = p.coverage.Base.plus(p.coverage.Head)
+	field := cmp.Or(stored.Fingerprint.differ(b.Fingerprint, head.Harness), differ(base.Arm, head.Arm))
+	switch {
+	case field != "":
+		p.obstacle = &Reason{Code: incomparable, Text: field}
+	case same == 0:
+		p.obstacle = &Reason{Code: incomparable, Text: "no case is the same on both sides: " + apartText(p.cases)}
+	}
+	return p
+}
+
+func (f Fingerprint) digests() map[string]CaseDigest {
+	out := make(map[string]CaseDigest, len(f.Cases))
+	for _, c := range f.Cases {
+		out[c.Case] = c
+	}
+	return out
+}
+
+// differ names the field in which two runs of a harness were not the same; empty when none is known to. Conditions may
+// differ: they are what is under test.
+func (f Fingerprint) differ(head Fingerprint, harness string) string {
+	find := func(f Fingerprint) result.Harness {
+		for _, h := range f.Harnesses {
+			if h.ID == harness {
+				return h
+			}
+		}
+		return result.Harness{}
+	}
+	x, y := find(f), find(head)
+	return cmp.Or(
+		differIn("harness type", []string{x.Type}, []string{y.Type}),
+		differIn("harness version", []string{x.Version}, []string{y.Version}),
+		differIn("diff algorithm", []string{f.Algorithm}, []string{head.Algorithm}),
+		differIn("grading rules", []string{f.Rules}, []string{head.Rules}),
+		differIn("executor", []string{f.Executor}, []string{head.Executor}),
+	)
+}
+
+// apartText counts the cases that are not the same on both sides; empty when all are.
+func apartText(cases []pairedCase) string {
+	count := make(map[string]int)
+	for _, c := range cases {
+		count[c.apart]++
+	}
+	var out []string
+	for _, w := range []struct{ reason, text string }{
+		{caseChanged, "changed"}, {gradersChanged, "graded otherwise"}, {onlyHead, "new"}, {onlyBase, "gone"},
+	} {
+		if n := count[w.reason]; n > 0 {
+			out = append(out, fmt.Sprintf("%d %s %s", n, plural(n, "case", "cases"), w.text))
+		}
+	}
+	return strings.Join(out, ", ")
+}
