@@ -60,11 +60,12 @@ func escapeLength(s string) int {
 	return len(s)
 }
 
-// text is foreign text as Markdown that shows just this text: on one line, without markup, mention, reference, link,
-// emoji or formula. At most limit characters of it are kept.
-func text(s string, limit int) string {
+// Text is foreign text as Markdown that shows just this text: on one line, without markup, mention, reference, link,
+// emoji or formula, and no command at its start. At most limit characters of it are kept, and a cut ends with "…".
+func Text(s string, limit int) string {
 	runes := []rune(clean(s, limit))
 	var out strings.Builder
+	hex := 0 // digits until now of a long hexadecimal word
 	for i, r := range runes {
 		switch {
 		case r == '&':
@@ -82,7 +83,13 @@ func text(s string, limit int) string {
 		default:
 			out.WriteRune(r)
 		}
-		if partsAfter(runes, i) {
+		switch {
+		case hex > 0 && isHex(r), startsHex(runes, i):
+			hex++
+		default:
+			hex = 0
+		}
+		if hex > 0 && hex%mostHex == 0 && i+1 < len(runes) && isHex(runes[i+1]) || partsAfter(runes, i) {
 			out.WriteString(gap)
 		}
 	}
@@ -91,7 +98,7 @@ func text(s string, limit int) string {
 
 // opensList tells whether the character ends the number of an ordered list at the start of the text.
 func opensList(runes []rune, i int) bool {
-	if i == 0 || runes[i] != '.' && runes[i] != ')' {
+	if i == 0 || runes[i] != '.' && runes[i] != ')' || i+1 < len(runes) && runes[i+1] != ' ' {
 		return false
 	}
 	for _, r := range runes[:i] {
@@ -117,8 +124,15 @@ func partsAfter(runes []rune, i int) bool {
 	case 'w', 'W':
 		return i >= 2 && strings.EqualFold(string(runes[i-2:i+1]), "www")
 	}
-	// A word of seven or more hexadecimal digits would become a link to a commit.
-	return isHex(runes[i]) && (i == 0 || !isWord(runes[i-1])) && hexRun(runes[i:]) >= 7
+	return false
+}
+
+// mostHex is how many hexadecimal digits may stand together: a word of seven or more would become a link to a commit.
+const mostHex = 6
+
+// startsHex tells whether a word that looks like the name of a commit starts at a character.
+func startsHex(runes []rune, i int) bool {
+	return isHex(runes[i]) && (i == 0 || !isWord(runes[i-1])) && hexRun(runes[i:]) > mostHex
 }
 
 func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
@@ -134,11 +148,11 @@ func hexRun(runes []rune) int {
 }
 
 // code is foreign text as a code span, where GitHub looks for nothing. Text that could leave a span, or that a table
-// would cut, falls back to text.
+// would cut, falls back to Text.
 func code(s string, limit int) string {
 	s = clean(s, limit)
 	if s == "" || strings.ContainsAny(s, "`|\\") {
-		return text(s, limit)
+		return Text(s, limit)
 	}
 	return "`" + s + "`"
 }

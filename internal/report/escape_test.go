@@ -1,6 +1,8 @@
 package report
 
 import (
+	"fmt"
+	"html"
 	"regexp"
 	"strings"
 	"testing"
@@ -25,10 +27,11 @@ func TestText(t *testing.T) {
 		{"<img src=x onerror=alert(1)>", "&lt;img src=x onerror=alert(1)&gt;"},
 		{"@octocat and @org/team", "@⌇octocat and @⌇org/team"},
 		{"fixes #12, GH-7, owner/repo#1", "fixes #⌇12, GH-⌇7, owner/repo#⌇1"},
-		{"see 0123456789abcdef", "see 0⌇123456789abcdef"},
+		{"see 0123456789abcdef, deadbeef and facade", "see 012345⌇6789ab⌇cdef, deadbe⌇ef and facade"},
 		{"https://x.example www.x.example a@b.example", "https:⌇//x.example www⌇.x.example a@⌇b.example"},
 		{":tada: and $x^2$", ":⌇tada: and &#36;⌇x^2&#36;"},
 		{"/eval abc", "/⌇eval abc"},
+		{"::error::x and ##[error]x", ":⌇:⌇error:⌇:⌇x and #⌇#⌇\\[error\\]x"},
 		{"# title", "\\# title"},
 		{"1. first", "1\\. first"},
 		{"- item", "\\- item"},
@@ -39,20 +42,33 @@ func TestText(t *testing.T) {
 		{"a\u202eb\u200bc\U000e0041d\x00e", "abcde"},
 		{"bad \xff byte", "bad \ufffd byte"},
 	} {
-		if diff := cmp.Diff(c.want, visible.Replace(text(c.in, 100))); diff != "" {
+		if diff := cmp.Diff(c.want, visible.Replace(Text(c.in, 100))); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", c.in, diff)
 		}
 	}
-	if got := text(strings.Repeat("ä", 50), 10); got != strings.Repeat("ä", 10)+"…" {
+	if got := Text(strings.Repeat("ä", 50), 10); got != strings.Repeat("ä", 10)+"…" {
 		t.Errorf("cut to %q", got)
 	}
 }
 
-// A mention that GitHub would see in what a browser shows, outside of code.
-var mention = regexp.MustCompile(`(^|[^\p{L}\p{N}_])@[\p{L}\p{N}]`)
+// live is what GitHub would make more of outside of code: a mention, an issue, a commit, an address, an emoji.
+var live = regexp.MustCompile(`(^|[^\p{L}\p{N}_])@[\p{L}\p{N}]|#[0-9]|(?i:\bgh-[0-9])|\b[0-9a-f]{7,40}\b|://|(?i:www\.)|:[a-z0-9_+-]+:`)
 
-// problems lists what Markdown made of a page that has none of it by our own hand.
-func problems(page []byte) []string {
+// ourHeading are the headings that we write ourselves, but for those of report.md.
+var ourHeading = regexp.MustCompile(`^((❌|✅|🟰|⚪|⛔|⏳|⏸️) Assay: [a-z0-9, -]+|Cases that passed (less|more) often)$`)
+
+// isOurs tells whether a destination is one of our links. Percent signs apart, nothing is changed in one.
+func isOurs(to string, ours Links) bool {
+	for _, l := range []string{ours.Artifact, ours.Run, ours.Commit} {
+		if to == l || strings.Contains(linkTo("x", l), "("+to+")") {
+			return true
+		}
+	}
+	return false
+}
+
+// problems lists what Markdown made of a page that has none of it by our own hand, beside our links.
+func problems(page []byte, ours Links) []string {
 	var out []string
 	md := goldmark.New(goldmark.WithExtensions(extension.GFM, extension.Footnote))
 	root := md.Parser().Parse(gmtext.NewReader(page))
@@ -62,7 +78,15 @@ func problems(page []byte) []string {
 			return ast.WalkContinue, nil
 		}
 		switch n := n.(type) {
-		case *ast.Link, *ast.Image, *ast.AutoLink, *ast.RawHTML, *extast.FootnoteLink, *extast.TaskCheckBox, *extast.Strikethrough:
+		case *ast.Link:
+			if to := string(n.Destination); !isOurs(to, ours) {
+				out = append(out, "a link to "+to)
+			}
+		case *ast.Heading:
+			if heading := string(n.Lines().Value(page)); !ourHeading.MatchString(heading) {
+				out = append(out, "heading "+heading)
+			}
+		case *ast.Image, *ast.AutoLink, *ast.RawHTML, *extast.FootnoteLink, *extast.TaskCheckBox, *extast.Strikethrough:
 			out = append(out, n.Kind().String())
 		case *ast.HTMLBlock:
 			if block := string(n.Lines().Value(page)); !ourHTML.MatchString(block) {
@@ -79,8 +103,9 @@ func problems(page []byte) []string {
 				out = append(out, "a row of another width")
 			}
 		case *ast.Text:
-			if mention.Match(n.Segment.Value(page)) {
-				out = append(out, "mention in "+string(n.Segment.Value(page)))
+			shown := html.UnescapeString(string(n.Segment.Value(page)))
+			if found := live.FindString(shown); found != "" {
+				out = append(out, fmt.Sprintf("%q in %q", found, shown))
 			}
 		}
 		return ast.WalkContinue, nil
@@ -89,7 +114,7 @@ func problems(page []byte) []string {
 }
 
 // ourHTML is the only HTML that our pages hold.
-var ourHTML = regexp.MustCompile(`^(<!-- assay \{[^>]*\} -->|<details><summary><b>[A-Za-z0-9: ]+</b></summary>|</details>)\s*$`)
+var ourHTML = regexp.MustCompile(`^(<!-- assay \{[^>]*\} -->|<details><summary><b>[A-Za-z0-9:, ]+</b></summary>|</details>)\s*$`)
 
 // poison lays one text into every foreign field of a benchmark.
 func poison(b bench.Benchmark, s string) bench.Benchmark {
@@ -116,8 +141,20 @@ func poison(b bench.Benchmark, s string) bench.Benchmark {
 	b.Runs = []bench.Run{{Case: s, Harness: s, Model: s, Condition: s, Trial: 1, Status: "failed", Detail: s, Class: s,
 		Expectations: []bench.Expectation{{ID: s, Text: s, Evidence: s, Passed: &no}}, Notes: []string{s}}}
 	b.Missing = []bench.Missing{{Case: s, Harness: s, Model: s, Condition: s, Status: s, Class: s, Detail: s}}
+	b.Gate.PostHoc = true
+	b.Origin = &bench.Origin{Source: s, SHA: s, URL: s, Why: s, Reason: s, Behind: 2, Rejected: []bench.Rejected{{What: s, Why: s}}}
 	b.DiffScope = bench.ByCondition[[]bench.ScopeRow]{{Condition: s, Value: []bench.ScopeRow{{Case: s, Harness: s, Model: s, Status: "failed"}}}}
 	return b
+}
+
+// poisoned are pages of every state with one text in every foreign field.
+func poisoned(b bench.Benchmark, s string) []Page {
+	var out []Page
+	for _, state := range []State{Done, Running, Awaiting, NothingToRun, SuiteFault, Broken} {
+		out = append(out, onGitHub(Page{State: state, Benchmark: &b, Planned: 3, Command: s, Text: s, Untrusted: true,
+			Faults: []Fault{{s, 1, 1, s, s}, {File: s, Text: s}}, Lost: []string{s, s}}))
+	}
+	return out
 }
 
 // hostile texts that once broke some tool's page.
@@ -125,7 +162,7 @@ var hostile = []string{
 	"@octocat", "@org/team", "<img src=x onerror=alert(1)>", "m|x", "a\\|b", "\\", "`", "``a`b", "[x](javascript:alert(1))", "![x](http://evil.example/p.png)",
 	"http://evil.example", "www.evil.example", "a@b.example", "<http://evil.example>", "</details>", "-->", "<!--", "# h", "1. x", "- [ ] x", "```\ncode", "    code",
 	"[^1]", "[x]: http://evil.example", "~~s~~", "&lt;b&gt;", "a\n\nb", "a\r| b |\n|--|", "==", "--", "***", "\u202e@x", "/eval x", "\x00\x1b[31m", "\xff\xfe", "{{.}}", "",
-	"ftp://a.b", "mailto:a@b.c", "xmpp:a@b.c", "+ x", "> quote", "<b", "&", "&#x40;x", "\u2028x", "＠x", "https://\u200bx.example", "|", "||", "\\\\|", "`|`", "a`|b",
+	"ftp://a.b", "mailto:a@b.c", "xmpp:a@b.c", "+ x", "> quote", "<b", "&", "&#x40;x", "\u2028x", "＠x", "https://\u200bx.example", "|", ":tada:", "$x$", "#123", "GH-12", "o/r#1", "deadbeefcafe", "::error::x", "##[error]x", "\U000e0041", "[!NOTE]", "%!s", "%2f..", "||", "\\\\|", "`|`", "a`|b",
 }
 
 func TestHostileTextIsText(t *testing.T) {
@@ -136,9 +173,14 @@ func TestHostileTextIsText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, page := range map[string][]byte{"report.md": page, "comment.md": Comment(bad, CommentBudget)} {
-			if p := problems(page); len(p) > 0 {
-				t.Errorf("%q in %s makes %v", s, name, p)
+		for _, problem := range problems(page, Links{}) {
+			if !strings.HasPrefix(problem, "heading ") { // report.md has more of them
+				t.Errorf("%q in report.md makes %v", s, problem)
+			}
+		}
+		for _, p := range poisoned(bad, s) {
+			if bad := faultsOf(p, CommentBudget); bad != "" {
+				t.Errorf("%q on a page that is %s: %s", s, p.State, bad)
 			}
 		}
 	}
@@ -149,30 +191,29 @@ func FuzzEscape(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		for _, out := range []string{text(s, 200), code(s, 200)} {
+		for _, out := range []string{Text(s, 200), code(s, 200)} {
 			if !utf8.ValidString(out) || strings.ContainsAny(out, "\n\r\x00\x1b|") {
 				t.Errorf("%q became %q", s, out)
 			}
 			page := []byte("before " + out + " after\n\n" + out + "\n\n| a | b |\n| :-- | :-- |\n| " + out + " | x |\n")
-			if p := problems(page); len(p) > 0 {
+			if p := problems(page, Links{}); len(p) > 0 {
 				t.Errorf("%q, written %q, makes %v", s, out, p)
 			}
 		}
 	})
 }
 
-// FuzzPages lays one text into every foreign field of a whole benchmark.
+// FuzzPages lays one text into every foreign field of a whole benchmark and of a page of some state.
 func FuzzPages(f *testing.F) {
-	for _, s := range hostile {
-		f.Add(s)
+	for i, s := range hostile {
+		f.Add(s, uint8(i))
 	}
 	b := demo(f)
-	f.Fuzz(func(t *testing.T, s string) {
+	f.Fuzz(func(t *testing.T, s string, state uint8) {
 		bad := poison(b, s)
-		if page := Comment(bad, CommentBudget); len(page) > CommentBudget {
-			t.Errorf("%d bytes", len(page))
-		} else if p := problems(page); len(p) > 0 {
-			t.Errorf("%q makes %v of the comment", s, p)
+		all := poisoned(bad, s)
+		if p := all[int(state)%len(all)]; faultsOf(p, CommentBudget) != "" {
+			t.Errorf("%q on a page that is %s: %s", s, p.State, faultsOf(p, CommentBudget))
 		}
 		page, err := HTML(bad)
 		if err != nil {

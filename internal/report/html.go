@@ -29,6 +29,7 @@ const (
 // HTML is report.html: one file that needs no network and runs no script.
 func HTML(b bench.Benchmark) ([]byte, error) {
 	t, err := template.New("page").Funcs(template.FuncMap{
+		"base": func(c bench.Comparison) string { return baseName(c, plain) },
 		"word": word, "short": short, "signed": signed, "percent": percent, "p": pValue, "name": plainName, "missingWhy": missingWhy,
 		"estimate":    func(e *bench.Estimate) string { return estimate(short, e) },
 		"rateBar":     rateBar,
@@ -48,14 +49,14 @@ func HTML(b bench.Benchmark) ([]byte, error) {
 		return nil, fmt.Errorf("page.html: %w", err)
 	}
 	var out bytes.Buffer
-	if err := t.Execute(&out, newPage(b)); err != nil {
+	if err := t.Execute(&out, newSheet(b)); err != nil {
 		return nil, fmt.Errorf("report.html: %w", err)
 	}
 	return out.Bytes(), nil
 }
 
-// A page is what the template shows.
-type page struct {
+// A sheet is what the template shows.
+type sheet struct {
 	bench.Benchmark
 	CSS         template.CSS
 	Policy      string // content security policy: the style sheet of this page and nothing else
@@ -71,7 +72,11 @@ type page struct {
 	NotScored   []bench.Missing
 	Method      []string
 	Provenance  [][2]string
+	why         map[caseArm]string
 }
+
+// Why is the first failed assertion of a case that fell, with its evidence.
+func (s sheet) Why(m moved) string { return s.why[caseArm{m.Case, m.Of.Head.ID}] }
 
 // An armRow is an arm with its comparison, if it has one.
 type armRow struct {
@@ -102,9 +107,9 @@ type caseCell struct {
 	Width float64 // of the bar of lines changed, 0 to 100, relative to the widest of the page
 }
 
-func newPage(b bench.Benchmark) page {
+func newSheet(b bench.Benchmark) sheet {
 	sum := sha256.Sum256([]byte(pageCSS))
-	p := page{
+	p := sheet{
 		Benchmark: b, CSS: template.CSS(pageCSS),
 		Policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'",
 		Title:  title(b), Scripted: scripted(b), Sentences: sentences(b, plain), Coverage: coverageLine(b), Scale: barScale(b),
@@ -118,6 +123,7 @@ func newPage(b bench.Benchmark) page {
 	p.CasesHidden = len(caseNames(b)) - len(names)
 	p.Groups = caseGroups(b, names, p.Fell, p.Rose)
 	p.Fell, p.Rose = p.Fell[:min(len(p.Fell), mostRows)], p.Rose[:min(len(p.Rose), mostRows)]
+	p.why = failures(b, casesOf(p.Fell))
 	return p
 }
 
@@ -151,10 +157,10 @@ func caseGroups(b bench.Benchmark, names []string, fell, rose []moved) []caseGro
 		missing[at] = append(missing[at], m)
 	}
 	for _, m := range rose {
-		changes[slot{m.Head.Harness, m.Head.Model, m.Case}] = "better"
+		changes[slot{m.Of.Head.ID.Harness, m.Of.Head.ID.Model, m.Case}] = "better"
 	}
 	for _, m := range fell { // a case that fell in one arm is worth a look, whatever it did in others
-		changes[slot{m.Head.Harness, m.Head.Model, m.Case}] = "worse"
+		changes[slot{m.Of.Head.ID.Harness, m.Of.Head.ID.Model, m.Case}] = "worse"
 	}
 	widest := 0.0
 	for _, c := range b.CaseArms {
@@ -162,7 +168,7 @@ func caseGroups(b bench.Benchmark, names []string, fell, rose []moved) []caseGro
 			widest = max(widest, *c.LinesChanged)
 		}
 	}
-	marks, found, room := dots(b), byCase(b), mostCellDetails
+	marks, found, room := dots(b, names), byCase(b, names), mostCellDetails
 	var out []caseGroup
 	for _, g := range groups(b) {
 		cg := caseGroup{group: g}
@@ -173,7 +179,10 @@ func caseGroups(b bench.Benchmark, names []string, fell, rose []moved) []caseGro
 				row.Runs = runs[at]
 			}
 			for _, a := range g.Arms {
-				c := found[caseArm{name, a.ArmID}]
+				var c bench.CaseArm
+				if f := found[caseArm{name, a.ArmID}]; f != nil {
+					c = *f
+				}
 				cell := caseCell{CaseArm: c, Dots: marks[caseArm{name, a.ArmID}], Scope: scopeOf(c.FilesTouched, c.LinesChanged)}
 				if c.LinesChanged != nil && widest > 0 {
 					cell.Width = math.Round(1000**c.LinesChanged/widest) / 10

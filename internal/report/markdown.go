@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/assay-ci/assay/internal/bench"
@@ -29,32 +30,31 @@ func Markdown(b bench.Benchmark) ([]byte, error) {
 	w.arms(b, b.Arms)
 	w.line("%s", smallerIsNotBetter)
 	w.effort(b)
-	w.comparisons(b)
+	if len(b.Comparisons) > 0 {
+		w.line("## Comparisons")
+		w.comparisons(b)
+	}
 
 	fell, rose := movedCases(b)
-	w.fell(fell, mostRows)
-	w.rose(rose, mostRows)
+	w.fell(b, fell, mostRows)
+	w.rose(b, rose, mostRows)
 	w.line("## Cases")
-	w.cases(b, caseNames(b))
+	names := caseNames(b)
+	w.cases(b, names[:min(len(names), mostRows)])
+	w.more(len(names)-mostRows, "cases")
 	w.missing(b, mostRows)
 	w.strangers(b)
 	w.scopeRows(b)
 
 	w.line("## Method")
-	for _, p := range method(b) {
-		w.line("%s", text(p, 2000))
-	}
-	w.table([]string{"what", "value"}, "ll")
-	for _, p := range provenance(b) {
-		w.row(p[0], code(p[1], 200))
-	}
+	w.method(b)
 	return []byte(w.String()), nil
 }
 
 // inMarkdown is the markup of sentences here.
-var inMarkdown = markup{codeName, func(s string) string { return text(s, sentenceSize) }}
+var inMarkdown = markup{codeName, func(s string) string { return Text(s, sentenceSize) }}
 
-// A writer writes Markdown. What goes in as an argument is Markdown already: foreign text has been through text or code.
+// A writer writes Markdown. What goes in as an argument is Markdown already: foreign text has been through Text or code.
 type writer struct {
 	strings.Builder
 }
@@ -94,12 +94,12 @@ func (w *writer) more(left int, what string) {
 // banner says that agents are scripted.
 func (w *writer) banner(b bench.Benchmark) {
 	if s := scripted(b); s != "" {
-		w.line("> **Scripted agents.** %s", text(s, 400))
+		w.line("> **Scripted agents.** %s", Text(s, 400))
 	}
 }
 
 func (w *writer) gateLine(b bench.Benchmark) {
-	w.line("Gate: **%s** (exit code %d), decided by %s.", text(b.Gate.Result, nameSize), b.Gate.ExitCode, code(b.Gate.By, nameSize))
+	w.line("Gate: **%s** (exit code %d), decided by %s.", Text(b.Gate.Result, nameSize), b.Gate.ExitCode, code(b.Gate.By, nameSize))
 }
 
 // arms writes the table of arms.
@@ -112,11 +112,8 @@ func (w *writer) arms(b bench.Benchmark, arms []bench.Arm) {
 		switch c := comparisonOf(b, a.ArmID); {
 		case c != nil:
 			name = word(c.Verdict) + " " + name
-			cases = fmt.Sprintf("%d ▲ %d ▼", c.NBetter, c.NWorse)
-			if c.EffectPP != nil {
-				delta = fmt.Sprintf("**%s** (%s)", signed(*c.EffectPP), interval(signed, c.LoPP, c.HiPP))
-				line = "`" + bar(*c.LoPP, *c.EffectPP, *c.HiPP, scale) + "`"
-			}
+			cases = movedCounts(c)
+			delta, line = effect(c, scale)
 		case a.Baseline:
 			name = "baseline " + name
 		}
@@ -125,6 +122,26 @@ func (w *writer) arms(b bench.Benchmark, arms []bench.Arm) {
 		}
 		w.row(name, passRate(a), delta, line, cases, estimate(short, a.DiffScope.Passed.FilesTouched), estimate(short, a.DiffScope.Passed.LinesChanged), money(a.Cost))
 	}
+}
+
+// movedCounts is how many cases passed more and less often.
+func movedCounts(c *bench.Comparison) string {
+	if c.NPairs == 0 {
+		return unknown
+	}
+	return fmt.Sprintf("%d ▲ %d ▼", c.NBetter, c.NWorse)
+}
+
+// effect is the effect of a comparison with its interval, in figures and as a bar.
+func effect(c *bench.Comparison, scale float64) (figures, line string) {
+	if c.EffectPP == nil {
+		return unknown, unknown
+	}
+	figures, line = fmt.Sprintf("**%s** (%s)", signed(*c.EffectPP), interval(signed, c.LoPP, c.HiPP)), unknown
+	if c.LoPP != nil && c.HiPP != nil {
+		line = "`" + bar(*c.LoPP, *c.EffectPP, *c.HiPP, scale) + "`"
+	}
+	return figures, line
 }
 
 // passRate is a rate with its interval and its denominator.
@@ -145,7 +162,7 @@ func (w *writer) effort(b bench.Benchmark) {
 	for _, a := range b.Arms {
 		anyOf, all := unknown, unknown
 		for _, p := range a.PassAt {
-			if p.Any != nil {
+			if p.Any != nil && p.All != nil {
 				anyOf, all = fmt.Sprintf("%s %% (k = %d)", percent(*p.Any), p.K), fmt.Sprintf("%s %% (k = %d)", percent(*p.All), p.K)
 			}
 		}
@@ -157,10 +174,6 @@ func (w *writer) effort(b bench.Benchmark) {
 
 // comparisons writes the table of comparisons with their reasons.
 func (w *writer) comparisons(b bench.Benchmark) {
-	if len(b.Comparisons) == 0 {
-		return
-	}
-	w.line("## Comparisons")
 	w.table([]string{"head against base", "verdict", "pairs", "p worse", "p better", "detectable, pp", "cases like these, pp", "why"}, "lllllrll")
 	for _, c := range b.Comparisons {
 		like := unknown
@@ -169,49 +182,73 @@ func (w *writer) comparisons(b bench.Benchmark) {
 		}
 		var why []string
 		for _, r := range c.Reasons[:min(len(c.Reasons), 5)] {
-			why = append(why, strings.TrimSpace(code(r.Case, nameSize)+" "+text(r.Text, 400)))
+			why = append(why, strings.TrimSpace(code(r.Case, nameSize)+" "+Text(r.Text, 400)))
 		}
-		w.row(codeName(c.Head.ID.Harness, c.Head.ID.Model, c.Head.ID.Condition)+" against "+codeName(c.Base.ID.Condition), word(c.Verdict),
+		w.row(codeName(c.Head.ID.Harness, c.Head.ID.Model, c.Head.ID.Condition)+" against "+baseName(c, inMarkdown), word(c.Verdict),
 			fmt.Sprintf("%d of %d cases", c.NPairs, c.NCases), pValue(c.PGlobal), pValue(c.PGlobalBetter), detectable(c.MDEPP), like, strings.Join(why, "; "))
 	}
 	w.line("p is exact and one-sided. Detectable is the smallest effect that four of five such runs would have found.")
 }
 
-// fell writes the cases whose rate fell.
-func (w *writer) fell(cases []moved, most int) {
+// fell writes the cases whose rate fell, and why.
+func (w *writer) fell(b bench.Benchmark, cases []moved, most int) {
 	if len(cases) == 0 {
 		return
 	}
+	shown := cases[:min(len(cases), most)]
+	why, name := failures(b, casesOf(shown)), armNames(b)
 	w.line("### Cases that passed less often")
-	w.table([]string{"case", "arm", "baseline → now", "Holm p", "significant", "why"}, "lllrll")
-	for _, m := range cases[:min(len(cases), most)] {
-		w.row(code(m.Case, nameSize), codeName(m.Head.Harness, m.Head.Model, m.Head.Condition), passes(m), pValue(&m.PHolm), yesNo(m.Regressed), text(m.Why, evidenceSize))
+	w.table([]string{"case", "arm", together("baseline → now"), together("Holm p"), "why"}, "lllrl")
+	for _, m := range shown {
+		w.row(mark(m.Regressed, "❌ ")+code(m.Case, nameSize), together(code(name(m.Of.Head.ID), 3*nameSize)), together(passes(m)), pValue(&m.PHolm), Text(why[caseArm{m.Case, m.Of.Head.ID}], evidenceSize))
 	}
 	w.more(len(cases)-most, "cases that passed less often")
+	w.significant("❌", slices.ContainsFunc(shown, func(m moved) bool { return m.Regressed }))
 }
 
 // rose writes the cases whose rate rose.
-func (w *writer) rose(cases []moved, most int) {
+func (w *writer) rose(b bench.Benchmark, cases []moved, most int) {
 	if len(cases) == 0 {
 		return
 	}
+	name := armNames(b)
 	w.line("### Cases that passed more often")
-	w.table([]string{"case", "arm", "baseline → now", "Holm p", "significant"}, "lllrl")
-	for _, m := range cases[:min(len(cases), most)] {
-		w.row(code(m.Case, nameSize), codeName(m.Head.Harness, m.Head.Model, m.Head.Condition), passes(m), pValue(&m.PImprovedHolm), yesNo(m.Improved))
+	w.table([]string{"case", "arm", together("baseline → now"), together("Holm p")}, "lllr")
+	shown := cases[:min(len(cases), most)]
+	for _, m := range shown {
+		w.row(mark(m.Improved, "✅ ")+code(m.Case, nameSize), together(code(name(m.Of.Head.ID), 3*nameSize)), together(passes(m)), pValue(&m.PImprovedHolm))
 	}
 	w.more(len(cases)-most, "cases that passed more often")
+	w.significant("✅", slices.ContainsFunc(shown, func(m moved) bool { return m.Improved }))
+}
+
+// significant says what the glyph before a moved case means, or that none has it.
+func (w *writer) significant(glyph string, any bool) {
+	if any {
+		w.line("%s significant by itself, after Holm's adjustment.", glyph)
+		return
+	}
+	w.line("None of them is significant by itself, after Holm's adjustment.")
+}
+
+// casesOf are the names of moved cases.
+func casesOf(list []moved) []string {
+	var out []string
+	for _, m := range list {
+		out = append(out, m.Case)
+	}
+	return out
+}
+
+func mark(on bool, glyph string) string {
+	if on {
+		return glyph
+	}
+	return ""
 }
 
 func passes(m moved) string {
 	return fmt.Sprintf("%d/%d → %d/%d", m.CasePair.Base.Passed, m.CasePair.Base.N, m.CasePair.Head.Passed, m.CasePair.Head.N)
-}
-
-func yesNo(v bool) string {
-	if v {
-		return "yes"
-	}
-	return "no"
 }
 
 // mostColumns of a table that people can read.
@@ -219,7 +256,7 @@ const mostColumns = 8
 
 // cases writes one table of the named cases for each harness and model: dots and diff scope by condition.
 func (w *writer) cases(b bench.Benchmark, names []string) {
-	marks, found := dots(b), byCase(b)
+	marks, found := dots(b, names), byCase(b, names)
 	for _, g := range groups(b) {
 		arms := g.Arms
 		for len(arms) > 0 {
@@ -231,7 +268,7 @@ func (w *writer) cases(b bench.Benchmark, names []string) {
 	w.line("%s. Files / lines are medians of the passed trials. %s", dotLegend, smallerIsNotBetter)
 }
 
-func (w *writer) caseTable(g group, arms []bench.Arm, names []string, marks map[caseArm][]string, found map[caseArm]bench.CaseArm) {
+func (w *writer) caseTable(g group, arms []bench.Arm, names []string, marks map[caseArm][]string, found map[caseArm]*bench.CaseArm) {
 	header, align := []string{codeName(g.Harness, g.Model)}, "l"
 	for _, a := range arms {
 		header = append(header, codeName(a.Condition))
@@ -242,18 +279,20 @@ func (w *writer) caseTable(g group, arms []bench.Arm, names []string, marks map[
 		align += "l"
 	}
 	w.table(header, align)
-	for _, name := range names[:min(len(names), mostRows)] {
+	for _, name := range names {
 		cells := []string{code(name, nameSize)}
 		for _, a := range arms {
 			cells = append(cells, strings.Join(marks[caseArm{name, a.ArmID}], ""))
 		}
 		for _, a := range arms {
-			c := found[caseArm{name, a.ArmID}]
-			cells = append(cells, scopeOf(c.FilesTouched, c.LinesChanged))
+			scope := unknown
+			if c := found[caseArm{name, a.ArmID}]; c != nil {
+				scope = scopeOf(c.FilesTouched, c.LinesChanged)
+			}
+			cells = append(cells, scope)
 		}
 		w.row(cells...)
 	}
-	w.more(len(names)-mostRows, "cases")
 }
 
 // missing writes the cells that are in no rate.
@@ -264,10 +303,21 @@ func (w *writer) missing(b bench.Benchmark, most int) {
 	w.line("### Not scored: %d of %d cells", len(b.Missing), b.Coverage.Planned)
 	w.table([]string{"case", "arm", "trial", "status", "class or reason", "detail"}, "llrlll")
 	for _, m := range b.Missing[:min(len(b.Missing), most)] {
-		w.row(code(m.Case, nameSize), codeName(m.Harness, m.Model, m.Condition), fmt.Sprint(m.Trial), text(m.Status, nameSize), text(missingWhy(m), nameSize), text(m.Detail, evidenceSize))
+		w.row(code(m.Case, nameSize), codeName(m.Harness, m.Model, m.Condition), fmt.Sprint(m.Trial), Text(m.Status, nameSize), Text(missingWhy(m), nameSize), Text(m.Detail, evidenceSize))
 	}
 	w.more(len(b.Missing)-most, "cells that were not scored")
 	w.line("They are in no rate.")
+}
+
+// method writes how the numbers came about, and what was run with what.
+func (w *writer) method(b bench.Benchmark) {
+	for _, p := range method(b) {
+		w.line("%s", Text(p, 2000))
+	}
+	w.table([]string{"what", "value"}, "ll")
+	for _, p := range provenance(b) {
+		w.row(p[0], code(p[1], 200))
+	}
 }
 
 // strangers writes what lay in the ledger and did not belong, or could not be read.
@@ -299,8 +349,8 @@ func (w *writer) scopeRows(b bench.Benchmark) {
 		}
 		w.table([]string{"case", "harness · model", "trial", "status", "files", "lines + −", "hunks", "remark"}, "llrlrrrl")
 		for _, r := range of.Value[:min(len(of.Value), mostRows)] {
-			w.row(code(r.Case, nameSize), codeName(r.Harness, r.Model), fmt.Sprint(r.Trial), text(string(r.Status), nameSize),
-				count(r.FilesTouched), linesOf(r), count(r.Hunks), text(remark(r), evidenceSize))
+			w.row(code(r.Case, nameSize), codeName(r.Harness, r.Model), fmt.Sprint(r.Trial), Text(string(r.Status), nameSize),
+				count(r.FilesTouched), linesOf(r), count(r.Hunks), Text(remark(r), evidenceSize))
 		}
 		w.more(len(of.Value)-mostRows, "rows")
 	}

@@ -1,5 +1,6 @@
 // Package report turns a benchmark into pages: [Faces] is the table of them, and each face is one function from a
-// benchmark to bytes. To add a page, write one file with such a function and give it a row.
+// benchmark to bytes. To add a page, write one file with such a function and give it a row. What a pull request is told,
+// before, during and after a run, is a [Page], which knows how much room each place has.
 //
 // Pages count nothing. Every number they show is a field of the benchmark, so two pages cannot disagree. Everything
 // that agents, suites and models wrote is text and never markup: Markdown goes through one escaper (escape.go), HTML
@@ -12,6 +13,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/assay-ci/assay/internal/bench"
 )
@@ -29,7 +32,7 @@ var Faces = []Face{
 	{"json", "benchmark.json", "every number, for programs", bench.Benchmark.JSON},
 	{"md", "report.md", "the whole report, for reading in a terminal or a repository", Markdown},
 	{"html", "report.html", "the whole report in one file that needs no network", HTML},
-	{"comment", "comment.md", "the report as a comment on a pull request, within its size limit", commentFace},
+	{"comment", "comment.md", "the report as a comment on a pull request, within its size limit", comment},
 }
 
 // smallerIsNotBetter stands beside every table that shows diff scope.
@@ -61,23 +64,44 @@ func word(v bench.Verdict) string {
 	return "⛔ invalid"
 }
 
+// known is the verdict, or invalid when it is none of the six words.
+func known(v bench.Verdict) bench.Verdict {
+	switch v {
+	case bench.Regressed, bench.Improved, bench.Equivalent, bench.NoEvidence, bench.Underpowered:
+		return v
+	}
+	return bench.Invalid
+}
+
 // Headline is the verdict in one line of plain text. It may hold text of the suite and is not escaped.
 func Headline(b bench.Benchmark) string {
 	return title(b) + ": " + strings.Join(sentences(b, plain), " ")
 }
 
-// title is the verdict of the suite, with how many of its comparisons share it when there are several.
+// title is the verdict of the suite, with how many of the gating comparisons share it when there are several.
 func title(b bench.Benchmark) string {
-	if len(b.Comparisons) < 2 {
-		return word(b.Verdict)
-	}
+	all := gating(b)
 	same := 0
-	for _, c := range b.Comparisons {
+	for _, c := range all {
 		if c.Verdict == b.Verdict {
 			same++
 		}
 	}
-	return fmt.Sprintf("%s, %d of %d arms", word(b.Verdict), same, len(b.Comparisons))
+	if len(all) < 2 || same == 0 {
+		return word(b.Verdict)
+	}
+	return fmt.Sprintf("%s, %d of %d arms", word(b.Verdict), same, len(all))
+}
+
+// gating are the comparisons that the verdict is made of: at most one for each arm under test.
+func gating(b bench.Benchmark) []*bench.Comparison {
+	var out []*bench.Comparison
+	for i := range b.Comparisons {
+		if b.Comparisons[i].Gates {
+			out = append(out, &b.Comparisons[i])
+		}
+	}
+	return out
 }
 
 // mostSentences bounds the comparisons that a headline tells of; the table has them all.
@@ -95,23 +119,29 @@ var plain = markup{plainName, func(s string) string { return clean(s, sentenceSi
 // sentenceSize bounds a reason, in characters.
 const sentenceSize = 600
 
-// sentences tell what the comparisons found, those with the suite's verdict first.
-func sentences(b bench.Benchmark, m markup) []string {
-	if len(b.Comparisons) == 0 {
-		return []string{capital(m.text(b.Reason.Text)) + "."}
-	}
-	order := slices.Clone(b.Comparisons)
-	slices.SortStableFunc(order, func(x, y bench.Comparison) int {
+// telling are the gating comparisons, those with the suite's verdict first.
+func telling(b bench.Benchmark) []*bench.Comparison {
+	order := gating(b)
+	slices.SortStableFunc(order, func(x, y *bench.Comparison) int {
 		return rank(x.Verdict == b.Verdict) - rank(y.Verdict == b.Verdict)
 	})
+	return order
+}
+
+// sentences tell what the gating comparisons found, those with the suite's verdict first.
+func sentences(b bench.Benchmark, m markup) []string {
+	order := telling(b)
+	if len(order) == 0 {
+		return []string{capital(strings.TrimSuffix(m.text(b.Reason.Text), ".")) + "."}
+	}
 	var out []string
 	for _, c := range order[:min(len(order), mostSentences)] {
-		out = append(out, sentence(c, m))
+		out = append(out, sentence(*c, m))
 	}
 	if more := len(order) - len(out); more > 0 {
 		out = append(out, fmt.Sprintf("%d more below.", more))
 	}
-	if b.Gate.By == "below_floor" {
+	if b.Gate.Result == "failed" && b.Gate.By != b.Reason.Code {
 		out = append(out, "The gate says no: "+m.text(b.Gate.Text)+".")
 	}
 	return out
@@ -126,16 +156,16 @@ func rank(first bool) int {
 
 // sentence tells what one comparison found. Only the two clear verdicts use a verb of change.
 func sentence(c bench.Comparison, m markup) string {
-	head, base := m.name(c.Head.ID.Harness, c.Head.ID.Model, c.Head.ID.Condition), m.name(c.Base.ID.Condition)
+	head, base := m.name(c.Head.ID.Harness, c.Head.ID.Model, c.Head.ID.Condition), baseName(c, m)
 	numbers := "nothing to compare"
 	if c.EffectPP != nil {
 		numbers = fmt.Sprintf("%s pp, %s", signed(*c.EffectPP), interval(signed, c.LoPP, c.HiPP))
 	}
 	switch c.Verdict {
 	case bench.Regressed:
-		return movement(c, m, "less", gating(c, c.PGlobal, c.SignflipP), numbers)
+		return movement(c, m, "less", deciding(c, c.PGlobal, c.SignflipP), numbers)
 	case bench.Improved:
-		return movement(c, m, "more", gating(c, c.PGlobalBetter, c.SignflipBetter), numbers)
+		return movement(c, m, "more", deciding(c, c.PGlobalBetter, c.SignflipBetter), numbers)
 	case bench.Equivalent:
 		return fmt.Sprintf("%s and %s are the same for practical purposes: %s.", head, base, m.text(reasonText(c)))
 	case bench.NoEvidence:
@@ -146,8 +176,16 @@ func sentence(c bench.Comparison, m markup) string {
 	return fmt.Sprintf("%s against %s was not measured well enough: %s.", head, base, m.text(reasonText(c)))
 }
 
-// gating is the p of the test that decided.
-func gating(c bench.Comparison, stratified, signflip *float64) *float64 {
+// baseName says what a comparison is against.
+func baseName(c bench.Comparison, m markup) string {
+	if c.Axis == "baseline" {
+		return "its stored baseline"
+	}
+	return m.name(c.Base.ID.Condition)
+}
+
+// deciding is the p of the test that decided.
+func deciding(c bench.Comparison, stratified, signflip *float64) *float64 {
 	if c.Test == "signflip_exact" {
 		return signflip
 	}
@@ -156,7 +194,7 @@ func gating(c bench.Comparison, stratified, signflip *float64) *float64 {
 
 // movement tells of a suite that moved as a whole, or of the single cases that did when the suite cannot be said to.
 func movement(c bench.Comparison, m markup, how string, p *float64, numbers string) string {
-	head, base := m.name(c.Head.ID.Harness, c.Head.ID.Model, c.Head.ID.Condition), m.name(c.Base.ID.Condition)
+	head, base := m.name(c.Head.ID.Harness, c.Head.ID.Model, c.Head.ID.Condition), baseName(c, m)
 	cases := caseList(c, m, how == "less")
 	if len(c.Reasons) > 0 && c.Reasons[0].Case != "" {
 		return fmt.Sprintf("%s passes single cases %s often than %s: %s; all cases together %s.", head, how, base, cases, numbers)
@@ -203,13 +241,14 @@ func capital(s string) string {
 	if s == "" {
 		return s
 	}
-	return strings.ToUpper(s[:1]) + s[1:]
+	first, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(first)) + s[size:]
 }
 
 // coverageLine says how much of the plan was scored.
 func coverageLine(b bench.Benchmark) string {
 	c := b.Coverage
-	line := fmt.Sprintf("Coverage %.0f %%: %d of %d planned cells scored", math.Floor(100*c.Share), c.Scored, c.Planned) // never rounded up to all
+	line := fmt.Sprintf("Coverage %s: %d of %d planned cells scored", wholePercent(c.Share), c.Scored, c.Planned)
 	for _, part := range []struct {
 		n    int
 		what string
@@ -224,41 +263,43 @@ func coverageLine(b bench.Benchmark) string {
 	return line + "."
 }
 
-// comparisonOf is the comparison in which an arm is the head, or nil.
+// comparisonOf is the gating comparison in which an arm is the head, or nil.
 func comparisonOf(b bench.Benchmark, arm bench.ArmID) *bench.Comparison {
 	for i := range b.Comparisons {
-		if b.Comparisons[i].Head.ID == arm {
-			return &b.Comparisons[i]
+		if c := &b.Comparisons[i]; c.Gates && c.Head.ID == arm {
+			return c
 		}
 	}
 	return nil
 }
 
-// A moved case passed less, or more, often in the head of a comparison than in its base.
+// A moved case passed less, or more, often in the head of a gating comparison than in its base.
 type moved struct {
-	bench.CasePair
-	Head, Base bench.ArmID
-	Why        string // of a case that fell: a failed assertion and its evidence
+	*bench.CasePair
+	Of *bench.Comparison
 }
 
 // movedCases lists the cases whose rate fell and those whose rate rose, the largest significance first.
 func movedCases(b bench.Benchmark) (fell, rose []moved) {
-	why := failures(b)
-	for _, c := range b.Comparisons {
-		for _, p := range c.PCases {
-			m := moved{CasePair: p, Head: c.Head.ID, Base: c.Base.ID}
+	for _, c := range gating(b) {
+		for i := range c.PCases {
+			p := &c.PCases[i]
 			switch cross := p.Head.Passed*p.Base.N - p.Base.Passed*p.Head.N; {
 			case cross < 0:
-				m.Why = why[caseArm{p.Case, c.Head.ID}]
-				fell = append(fell, m)
+				fell = append(fell, moved{p, c})
 			case cross > 0:
-				rose = append(rose, m)
+				rose = append(rose, moved{p, c})
 			}
 		}
 	}
-	slices.SortStableFunc(fell, func(x, y moved) int { return cmp.Compare(x.P, y.P) })
-	slices.SortStableFunc(rose, func(x, y moved) int { return cmp.Compare(x.PImproved, y.PImproved) })
+	slices.SortFunc(fell, func(x, y moved) int { return cmp.Or(cmp.Compare(x.P, y.P), inOrder(x, y)) })
+	slices.SortFunc(rose, func(x, y moved) int { return cmp.Or(cmp.Compare(x.PImproved, y.PImproved), inOrder(x, y)) })
 	return fell, rose
+}
+
+// inOrder compares moved cases of one significance.
+func inOrder(x, y moved) int {
+	return cmp.Or(strings.Compare(x.Case, y.Case), strings.Compare(x.Of.Head.Arm, y.Of.Head.Arm))
 }
 
 type caseArm struct {
@@ -266,12 +307,13 @@ type caseArm struct {
 	arm  bench.ArmID
 }
 
-// failures gives the first failed assertion of each case and arm.
-func failures(b bench.Benchmark) map[caseArm]string {
-	out := make(map[caseArm]string)
-	for _, r := range b.Runs {
+// failures gives the first failed assertion of each of the named cases and each arm, with its evidence.
+func failures(b bench.Benchmark, names []string) map[caseArm]string {
+	out, wanted := make(map[caseArm]string), set(names)
+	for i := range b.Runs {
+		r := &b.Runs[i]
 		at := caseArm{r.Case, r.Arm()}
-		if out[at] != "" {
+		if !wanted[r.Case] || out[at] != "" {
 			continue
 		}
 		for _, e := range r.Expectations {
@@ -284,20 +326,37 @@ func failures(b bench.Benchmark) map[caseArm]string {
 	return out
 }
 
-// dots are the cells of each case and arm in the order of trials: ● passed, ○ failed, ✕ errored, – skipped, · pending.
-func dots(b bench.Benchmark) map[caseArm][]string {
+// set is a list to look names up in.
+func set(names []string) map[string]bool {
+	out := make(map[string]bool, len(names))
+	for _, n := range names {
+		out[n] = true
+	}
+	return out
+}
+
+// dots are the cells of each of the named cases and each arm in the order of trials: ● passed, ○ failed, ✕ errored,
+// – skipped, · pending.
+func dots(b bench.Benchmark, names []string) map[caseArm][]string {
 	type cell struct {
 		trial int
 		dot   string
 	}
-	cells := make(map[caseArm][]cell)
-	for _, r := range b.Runs {
+	cells, wanted := make(map[caseArm][]cell), set(names)
+	for i := range b.Runs {
+		r := &b.Runs[i]
+		if !wanted[r.Case] {
+			continue
+		}
 		if dot := map[string]string{"passed": "●", "failed": "○"}[string(r.Status)]; dot != "" {
 			at := caseArm{r.Case, r.Arm()}
 			cells[at] = append(cells[at], cell{r.Trial, dot})
 		}
 	}
 	for _, m := range b.Missing {
+		if !wanted[m.Case] {
+			continue
+		}
 		dot := map[string]string{"errored": "✕", "skipped": "–"}[m.Status]
 		if dot == "" {
 			dot = "·"
@@ -347,13 +406,45 @@ func caseNames(b bench.Benchmark) []string {
 	return out
 }
 
-// byCase finds what an arm did on a case.
-func byCase(b bench.Benchmark) map[caseArm]bench.CaseArm {
-	out := make(map[caseArm]bench.CaseArm, len(b.CaseArms))
-	for _, c := range b.CaseArms {
-		out[caseArm{c.Case, c.ArmID}] = c
+// byCase finds what the arms did on the named cases.
+func byCase(b bench.Benchmark, names []string) map[caseArm]*bench.CaseArm {
+	out, wanted := make(map[caseArm]*bench.CaseArm), set(names)
+	for i := range b.CaseArms {
+		if c := &b.CaseArms[i]; wanted[c.Case] {
+			out[caseArm{c.Case, c.ArmID}] = c
+		}
 	}
 	return out
+}
+
+// armNames gives arms names as short as they can be told apart in the benchmark.
+func armNames(b bench.Benchmark) func(bench.ArmID) string {
+	conditions, models := make(map[string]bool), make(map[string]map[string]bool) // models of a harness
+	severalModels := false
+	for _, a := range b.Arms {
+		conditions[a.Condition] = true
+		if models[a.Harness] == nil {
+			models[a.Harness] = make(map[string]bool)
+		}
+		models[a.Harness][a.Model] = true
+		severalModels = severalModels || len(models[a.Harness]) > 1
+	}
+	return func(a bench.ArmID) string {
+		if len(b.Arms) < 2 {
+			return plainName(a.Harness, a.Model, a.Condition)
+		}
+		var parts []string
+		if len(models) > 1 {
+			parts = append(parts, a.Harness)
+		}
+		if severalModels {
+			parts = append(parts, a.Model)
+		}
+		if len(conditions) > 1 {
+			parts = append(parts, a.Condition)
+		}
+		return plainName(parts...)
+	}
 }
 
 // scopeOf is a diff scope as "files / lines" of two known numbers.
@@ -378,12 +469,12 @@ func missingWhy(m bench.Missing) string {
 
 // method is the paragraphs on how the numbers came about.
 func method(b bench.Benchmark) []string {
-	g := b.Gate.Settings
+	g, shared := b.Gate.Settings, len(gating(b))
 	out := []string{
 		"A pass rate is the mean over cases of each case's rate, with a 95 % interval at the effective size (Wilson). Only passed and failed cells are in it.",
 		fmt.Sprintf("Comparisons are paired by case. The effect carries a 95 %% stratified Newcombe interval; p is one-sided and exact (stratified, or by sign flips where the suite claims for a population); single cases are adjusted by Holm. "+
 			"α = %s shared by %d %s, margin %s pp, equivalence margin %s pp, largest acceptable detectable effect %s pp, least coverage %s %%.",
-			short(g.Alpha), len(b.Comparisons), plural(len(b.Comparisons), "comparison", "comparisons"), short(g.MarginPP), short(g.MarginEqPP), short(g.MDEMaxPP), short(100*g.MinCoverage)),
+			short(g.Alpha), shared, plural(shared, "comparison", "comparisons"), short(g.MarginPP), short(g.MarginEqPP), short(g.MDEMaxPP), short(100*g.MinCoverage)),
 		"Diff scope is the median over cases of the median over passed trials: files touched, and lines added and removed together.",
 	}
 	for _, c := range b.Comparisons {
@@ -429,6 +520,9 @@ func short(v float64) string {
 }
 
 func percent(v float64) string { return fmt.Sprintf("%.1f", 100*v) }
+
+// wholePercent is a share in percent, never rounded up to all of it.
+func wholePercent(share float64) string { return fmt.Sprintf("%.0f %%", math.Floor(100*share)) }
 
 // interval is "lo … hi", or a dash without one.
 func interval(format func(float64) string, lo, hi *float64) string {
@@ -513,7 +607,7 @@ const barWidth = 21
 // barScale is the smallest of a few round bounds, in percentage points, that holds every interval of a page.
 func barScale(b bench.Benchmark) float64 {
 	most := 0.0
-	for _, c := range b.Comparisons {
+	for _, c := range gating(b) {
 		for _, v := range []*float64{c.EffectPP, c.LoPP, c.HiPP} {
 			if v != nil {
 				most = max(most, math.Abs(*v))
