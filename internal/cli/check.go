@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/assay-ci/assay/internal/plan"
 	"github.com/assay-ci/assay/internal/run"
 	"github.com/assay-ci/assay/internal/suite"
 	"github.com/spf13/cobra"
@@ -14,12 +13,13 @@ import (
 func newCheck(x IO) *cobra.Command {
 	var preflight, asJSON bool
 	var allow []string
+	var base string
 	cmd := &cobra.Command{
 		Use:   "check [SUITE]",
 		Short: "find every fault of a suite, with its place",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			w, err := openWork(cmd.Context(), x, suiteArg(args), plan.Selection{}, allow)
+			w, err := openWork(cmd.Context(), x, workOptions{Suite: suiteArg(args), Allow: allow, Base: base})
 			if err == nil {
 				defer w.close()
 			}
@@ -48,6 +48,7 @@ func newCheck(x IO) *cobra.Command {
 	cmd.Flags().BoolVar(&preflight, "preflight", false, "also reach for every source, tool and harness")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	allowFlag(cmd, &allow)
+	baseFlag(cmd, &base)
 	return cmd
 }
 

@@ -74,6 +74,12 @@ func Main(ctx context.Context, args []string, x IO) int {
 	if err := executor.Harden(); err != nil {
 		fmt.Fprintf(x.Err, "assay: warning: agents of this user could read our memory: %v\n", err)
 	}
+	switch {
+	case isAction(args, x):
+		return actionMain(ctx, x)
+	case len(args) == 1 && args[0] == stepName && x.getenv("INPUT_MODE") != "":
+		return stepMain(ctx, x)
+	}
 	root := newRoot(x)
 	root.SetArgs(args)
 	root.SetIn(x.In)
@@ -125,7 +131,9 @@ measured, 130 interrupted.`,
 		newGrade(x),
 		newMerge(x),
 		newGate(x),
+		newCompare(x),
 		newReport(x),
+		newPublish(x),
 		newTrace(x),
 		newInit(x),
 		newExplain(x),
@@ -166,8 +174,14 @@ func newVersion(x IO) *cobra.Command {
 	}
 }
 
-// version is what the build says of itself: the module's version, or the commit it was built from.
+// release is the version of a release; only the linker sets it.
+var release string
+
+// version is what the build says of itself: the release, the module's version, or the commit it was built from.
 func version() string {
+	if release != "" {
+		return release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

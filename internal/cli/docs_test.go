@@ -68,6 +68,7 @@ In a name, ` + "`[]`" + ` stands for each item of a list and ` + "`.*`" + ` for 
 	ofSuite, ofCase := suite.DescribeFiles()
 	b.WriteString("\n## suite.yaml\n\n" + fieldTable(ofSuite))
 	b.WriteString("\n## case.yaml\n\n" + fieldTable(ofCase))
+	b.WriteString(aboutTheBase)
 	for _, g := range groups() {
 		fmt.Fprintf(&b, "\n## Kinds of %s\n", g.what)
 		for _, k := range g.list {
@@ -79,6 +80,31 @@ In a name, ` + "`[]`" + ` stands for each item of a list and ` + "`.*`" + ` for 
 	}
 	return b.String()
 }
+
+// aboutTheBase is the part of docs/suite.md that says what no table can.
+const aboutTheBase = `
+## The base
+
+The base is what the work tree was before the change under test: the commit where the history of HEAD left that of the
+branch it will be merged into. ` + "`--base`" + ` names the branch, a tag or a full commit id; otherwise it is the first there is of
+origin/HEAD, origin/main, origin/master, main and master. The clone must hold the history down to that commit:
+` + "`fetch-depth: 0`" + ` of actions/checkout.
+
+` + "`from: base`" + ` reads the skills, instructions and files of a condition from there. Everything else that the condition says
+(env, mcp, prompt_prefix) is taken as it stands. A path that the base does not have is a fault, since what is new has no
+earlier version. The bytes are those of the commit: git's filters and line endings are not applied, links lead only to what
+the commit holds, a submodule is an empty folder, and a file in Git LFS cannot be read.
+
+` + "`--baseline paired`" + ` does this for every condition that reads files. Condition ` + "`x`" + ` gets a twin ` + "`x.base`" + `, with the same settings
+and the files of the base, and is compared with it in the same run. What the base does not have, the twin does without. A
+condition whose files are all new gets no twin. Both are told, and so is a twin whose files are the same. ` + "`--condition x`" + `
+chooses the twin too.
+
+` + "`--trust untrusted --base BRANCH`" + ` measures the change of a stranger. Of the work tree's suite.yaml only the conditions are
+taken, without their env and mcp; harnesses, trials, limits, budget, gate and all else are those of the branch as it is now.
+The cases are the work tree's, with the env that the branch gives them and limits and trials no higher than there. What was
+not taken is told. A harness that only the work tree has is a fault, and so is env or mcp of a new condition or a new case.
+`
 
 func fieldTable(fields []suite.Field) string {
 	var b strings.Builder

@@ -8,11 +8,14 @@ import (
 )
 
 func newMerge(x IO) *cobra.Command {
-	return &cobra.Command{
+	var o gateOptions
+	var baseline string
+	cmd := &cobra.Command{
 		Use:   "merge OUT DIR...",
 		Short: "join the results of shards into one folder, and write every report",
 		Long: `Join the results folders of the shards of one plan. A planned cell that no folder holds becomes
-skipped (shard_lost): it is listed, and never makes the benchmark smaller.`,
+skipped (shard_lost): it is listed, and never makes the benchmark smaller. benchmark.json records
+the decision of the gate; where flags change what the plan says of it, it is post hoc.`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, dir := range args[1:] {
@@ -28,11 +31,20 @@ skipped (shard_lost): it is listed, and never makes the benchmark smaller.`,
 			if err := result.Merge(l, args[1:]); err != nil {
 				return usage(err)
 			}
-			b, err := writeReports(l, false)
+			b, err := benchmarkOf(l.Dir())
 			if err != nil {
+				return ledgerError(err)
+			}
+			if b, err = decideAgain(b, o, baseline); err != nil {
+				return usage(err)
+			}
+			if err := writePages(l, b); err != nil {
 				return ledgerError(err)
 			}
 			return announce(x, runOptions{Out: args[0]}, b)
 		},
 	}
+	gateFlags(cmd, &o)
+	storedFlag(cmd, &baseline)
+	return cmd
 }

@@ -59,9 +59,9 @@ func repositoryOf(dir string) string {
 	}
 }
 
-// load reads the suite. Faults print paths as the caller would write them.
-func (p *project) load() (*suite.Suite, error) {
-	s, err := suite.Load(p.fsys, p.file, run.Owned)
+// load reads the suite, against a base. Faults print paths as the caller would write them.
+func (p *project) load(base suite.Base) (*suite.Suite, error) {
+	s, err := suite.LoadAgainst(p.fsys, base, p.file, run.Owned)
 	return s, p.relate(err)
 }
 

@@ -31,7 +31,7 @@ func newReport(x IO) *cobra.Command {
 				if f.Name != format {
 					continue
 				}
-				b, err := benchmarkOf(args[0])
+				b, err := resultsOf(x, args[0])
 				if err != nil {
 					return usage(err)
 				}
@@ -56,32 +56,20 @@ func newReport(x IO) *cobra.Command {
 	return cmd
 }
 
-func newGate(x IO) *cobra.Command {
-	return &cobra.Command{
-		Use:   "gate DIR",
-		Short: "say by the exit code whether the results in a folder may pass",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			b, err := benchmarkOf(args[0])
-			if err != nil {
-				return usage(err)
-			}
-			fmt.Fprintln(x.Out, report.Headline(*b))
-			if code := b.Gate.ExitCode; code != ExitOK {
-				return &exit{code, nil}
-			}
-			return nil
-		},
-	}
-}
-
 // manifestOf reads the plan of a results folder.
 func manifestOf(dir string) (result.Manifest, error) {
 	m, err := result.ReadManifest(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return m, fmt.Errorf("%s holds no results; name the folder that assay run wrote", dir)
+		return m, noResults(dir)
 	}
 	return m, spoilt(err)
+}
+
+// noResults is a folder without a plan.
+type noResults string
+
+func (dir noResults) Error() string {
+	return string(dir) + " holds no results; name the folder that assay run wrote"
 }
 
 // spoilt says what to do about a plan that is no JSON: whatever spoilt it, the cells do not need it.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,12 +9,14 @@ import (
 	"io/fs"
 	"reflect"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/assay-ci/assay/internal/bench"
 	"github.com/assay-ci/assay/internal/diffscope"
 	"github.com/assay-ci/assay/internal/plan"
+	"github.com/assay-ci/assay/internal/publish"
 	"github.com/assay-ci/assay/internal/report"
 	"github.com/assay-ci/assay/internal/result"
 	"github.com/assay-ci/assay/internal/run"
@@ -31,10 +34,31 @@ type runOptions struct {
 	Fresh         bool
 	Regrade       bool
 	MaxCostUSD    float64
+	Executor      string // empty: as the suite says
 	OnUnavailable string
 	AllowPrivate  []string
+	Base          string // see workOptions
+	Baseline      string // which earlier results are compared with, in the words of publish.CheckWant
+	Trust         string // auto, full or untrusted
+	Gate          gateOptions
 	JSON          bool
+	Commit        string // that is measured, 40 hex digits; empty when not known
 }
+
+// work says how the suite of these options is opened.
+func (o runOptions) work() workOptions {
+	return workOptions{
+		Suite: o.Suite, Select: o.Select, Allow: o.AllowPrivate, Base: o.Base,
+		Paired: o.Baseline == "paired", Untrusted: o.Trust == untrusted,
+	}
+}
+
+// The words of --trust. Outside of the action auto is full: whoever types a command trusts what it runs.
+const (
+	trustAuto = "auto"
+	trustFull = "full"
+	untrusted = "untrusted"
+)
 
 func newRun(x IO) *cobra.Command {
 	o := runOptions{Suite: "evals"}
@@ -51,17 +75,40 @@ report.md, report.html and comment.md there. Running again goes on where it stop
 			return runSuite(cmd.Context(), x, o)
 		},
 	}
+	runFlags(cmd, &o)
+	cmd.Flags().BoolVar(&o.JSON, "json", false, "print benchmark.json on standard output")
+	return cmd
+}
+
+// runFlags declares the flags of a run.
+func runFlags(cmd *cobra.Command, o *runOptions) {
 	f := cmd.Flags()
 	selectionFlags(cmd, &o.Select)
 	jobsFlag(cmd, &o.Jobs)
 	f.StringVar(&o.Shard, "shard", "", "run part `i/n` of the plan only; join the parts with assay merge")
 	f.StringVarP(&o.Out, "out", "o", "assay-results", "folder of the results")
 	f.BoolVar(&o.Fresh, "fresh", false, "run every cell again, also those that the folder holds")
-	f.Float64Var(&o.MaxCostUSD, "max-cost-usd", 0, "stop starting cells when this much is spent (0: as the suite says)")
+	f.Float64Var(&o.MaxCostUSD, "max-cost-usd", 0, "stop starting cells when this much is spent; a part of the plan gets its share (0: as the suite says)")
+	words(f, &o.Executor, "executor", "where the agents' commands run", executorNames()...)
 	f.StringVar(&o.OnUnavailable, "on-unavailable", "fail", "what to do when something required cannot be reached: fail or skip")
 	allowFlag(cmd, &o.AllowPrivate)
-	f.BoolVar(&o.JSON, "json", false, "print benchmark.json on standard output")
-	return cmd
+	baseFlag(cmd, &o.Base)
+	baselineFlag(cmd, &o.Baseline)
+	trustFlag(cmd, &o.Trust)
+	gateFlags(cmd, &o.Gate)
+}
+
+// trustFlag declares whose rules a run obeys.
+func trustFlag(cmd *cobra.Command, trust *string) {
+	words(cmd.Flags(), trust, "trust", "whether the work tree is trusted: if not, harnesses, limits, budget and gate are those of the base", trustAuto, trustFull, untrusted)
+}
+
+// baselineFlag declares which earlier results are compared with.
+func baselineFlag(cmd *cobra.Command, want *string) {
+	*want = "auto"
+	cmd.Flags().Var(&checked{want, publish.CheckWant}, "baseline",
+		"`what` to compare with: paired runs each condition from the base as well; file:PATH reads stored results; "+
+			"auto, merge-base, ref:REF, release:TAG and run:ID look on GitHub, from the action only")
 }
 
 func newGrade(x IO) *cobra.Command {
@@ -111,60 +158,109 @@ func selectionFlags(cmd *cobra.Command, sel *plan.Selection) {
 	f.IntVar(&sel.Trials, "trials", 0, "trials of each cell (0: as the suite says)")
 }
 
-// runSuite is assay run: load, plan, preflight, run, report.
+// runSuite is assay run on the command line.
 func runSuite(ctx context.Context, x IO, o runOptions) error {
-	if o.OnUnavailable != "fail" && o.OnUnavailable != "skip" {
-		return usage(fmt.Errorf("--on-unavailable is %q; it may be fail or skip", o.OnUnavailable))
+	stored, err := storedFile(o.Baseline)
+	if err != nil {
+		return usage(err)
 	}
-	if o.Jobs < 1 {
-		return usage(fmt.Errorf("--jobs is %d; at least one cell must run at a time", o.Jobs))
-	}
-	if !(o.MaxCostUSD >= 0) { // not a number is not a limit
-		return usage(fmt.Errorf("--max-cost-usd is %v; it may be 0 or more", o.MaxCostUSD))
-	}
-	w, err := openWork(ctx, x, o.Suite, o.Select, o.AllowPrivate)
+	b, err := measure(ctx, x, o, watch{stored: stored})
 	if err != nil {
 		return err
+	}
+	return announce(x, o, b)
+}
+
+// storedFile reads the stored results that --baseline names in a file; nil when it names none.
+func storedFile(want string) (func(context.Context) bench.Stored, error) {
+	kind, name, _ := strings.Cut(want, ":")
+	switch kind {
+	case "", "auto", "none", "paired":
+		return nil, nil
+	case "file":
+		s, err := readStored(name)
+		return func(context.Context) bench.Stored { return s }, err
+	}
+	return nil, fmt.Errorf("--baseline %s looks on GitHub, which only the action does; name a file: file:PATH", want)
+}
+
+// A watch is told how far a run is, and adds what the run itself cannot know. Each of its functions may be nil.
+type watch struct {
+	planned func(w *work, cells []plan.Cell)       // all is ready; nothing was run yet
+	event   func(run.Event)                        // from one goroutine at a time
+	stored  func(ctx context.Context) bench.Stored // the earlier results to compare with
+}
+
+// measure loads, plans, runs and reports. The results folder is whole when it returns; a run that was interrupted returns
+// what it measured beside run.ErrInterrupted.
+func measure(ctx context.Context, x IO, o runOptions, watch watch) (*bench.Benchmark, error) {
+	if err := o.check(); err != nil {
+		return nil, usage(err)
+	}
+	w, err := openWork(ctx, x, o.work())
+	if err != nil {
+		return nil, err
 	}
 	defer w.close()
 	if err := w.allows(o.Out); err != nil {
-		return err
+		return nil, err
 	}
 	cells, err := plan.Part(w.plan.Cells, o.Shard)
 	if err != nil {
-		return usage(fmt.Errorf("--shard: %w", err))
+		return nil, usage(fmt.Errorf("--shard: %w", err))
 	}
 	ledger, err := result.Open(ctx, o.Out, time.Now)
 	if err != nil {
-		return ledgerError(err)
+		return nil, ledgerError(err)
 	}
 	defer ledger.Close()
 	if err := w.putManifest(ledger, o); err != nil {
-		return ledgerError(err)
+		return nil, ledgerError(err)
 	}
 	unreached, err := w.preflight(ctx, x, cells, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ro := run.Options{
-		Ledger: ledger, Jobs: o.Jobs, Retries: w.suite.Retries, MaxCost: o.MaxCostUSD,
-		Unreached: unreached, Fresh: o.Fresh, Regrade: o.Regrade,
+	if watch.planned != nil {
+		watch.planned(w, cells)
 	}
-	if ro.MaxCost == 0 {
-		ro.MaxCost = w.suite.Budget.MaxCostUSD
-	}
-	ended := execute(ctx, x, w.kit, cells, ro)
+	ended := execute(ctx, x, w.kit, cells, run.Options{
+		Ledger: ledger, Jobs: o.Jobs, Retries: w.suite.Retries, MaxCost: w.budget(o, len(cells)),
+		Unreached: unreached, Fresh: o.Fresh, Regrade: o.Regrade, Progress: watch.event,
+	})
 	if ended != nil && !errors.Is(ended, run.ErrInterrupted) {
-		return ledgerError(ended)
+		return nil, ledgerError(ended)
 	}
-	b, err := writeReports(ledger, ended != nil)
+	b, err := benchmarkOf(ledger.Dir())
 	if err != nil {
-		return ledgerError(err)
+		return nil, ledgerError(err)
 	}
-	if ended != nil {
-		return ended
+	b.Interrupted = ended != nil
+	if watch.stored != nil && ended == nil && o.Shard == "" {
+		*b = b.Against(watch.stored(ctx))
 	}
-	return announce(x, o, b)
+	if err := writePages(ledger, b); err != nil {
+		return nil, ledgerError(err)
+	}
+	return b, ended
+}
+
+// check refuses settings that no run could have.
+func (o runOptions) check() error {
+	switch {
+	case o.OnUnavailable != "fail" && o.OnUnavailable != "skip":
+		return fmt.Errorf("--on-unavailable is %q; it may be fail or skip", o.OnUnavailable)
+	case o.Jobs < 1:
+		return fmt.Errorf("--jobs is %d; at least one cell must run at a time", o.Jobs)
+	case !(o.MaxCostUSD >= 0): // not a number is not a limit
+		return fmt.Errorf("--max-cost-usd is %v; it may be 0 or more", o.MaxCostUSD)
+	}
+	return nil
+}
+
+// budget is what so many cells may spend, in US dollars: a part of the plan has its share of the whole.
+func (w *work) budget(o runOptions, cells int) float64 {
+	return cmp.Or(o.MaxCostUSD, w.suite.Budget.MaxCostUSD) * float64(cells) / float64(max(1, len(w.plan.Cells)))
 }
 
 // execute runs the cells under a progress display. Events come from several cells at once; the display takes them one by
@@ -172,7 +268,13 @@ func runSuite(ctx context.Context, x IO, o runOptions) error {
 func execute(ctx context.Context, x IO, kit *run.Kit, cells []plan.Cell, o run.Options) error {
 	d := newDisplay(x.Err, len(cells), o.Jobs)
 	defer d.close()
-	o.Progress = d.show
+	also := o.Progress
+	o.Progress = func(e run.Event) {
+		d.show(e)
+		if also != nil {
+			also(e)
+		}
+	}
 	return run.Run(ctx, kit, cells, o)
 }
 
@@ -180,7 +282,11 @@ func execute(ctx context.Context, x IO, kit *run.Kit, cells []plan.Cell, o run.O
 // with it the time it was made at.
 func (w *work) putManifest(l *result.Ledger, o runOptions) error {
 	m := w.manifest()
-	m.Shard = o.Shard
+	m.Shard, m.Commit, m.Untrusted = o.Shard, o.Commit, o.Trust == untrusted
+	var err error
+	if m.Gate, err = o.Gate.apply(m.Gate); err != nil {
+		return usage(err)
+	}
 	old, err := result.ReadManifest(l.Dir())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -222,6 +328,8 @@ func ledgerError(err error) error {
 	var locked *result.Locked
 	var coded *exit
 	switch {
+	case err == nil:
+		return nil
 	case errors.As(err, &coded):
 		return err
 	case errors.Is(err, context.Canceled):
@@ -232,13 +340,8 @@ func ledgerError(err error) error {
 	return unmeasured(fmt.Errorf("%w; free space or fix the folder, then run the same command again to go on", err))
 }
 
-// writeReports makes every page from the ledger alone, and marks them when the run was stopped before its end.
-func writeReports(l *result.Ledger, interrupted bool) (*bench.Benchmark, error) {
-	b, err := benchmarkOf(l.Dir())
-	if err != nil {
-		return nil, err
-	}
-	b.Interrupted = interrupted
+// writePages writes every page of a benchmark into the results folder.
+func writePages(l *result.Ledger, b *bench.Benchmark) error {
 	faults := make([]error, len(report.Faces))
 	var pages sync.WaitGroup
 	for i, face := range report.Faces {
@@ -253,10 +356,7 @@ func writeReports(l *result.Ledger, interrupted bool) (*bench.Benchmark, error) 
 		})
 	}
 	pages.Wait()
-	if err := errors.Join(faults...); err != nil {
-		return nil, err
-	}
-	return b, nil
+	return errors.Join(faults...)
 }
 
 // announce prints where the pages are and what they say, and turns the verdict into the exit code.

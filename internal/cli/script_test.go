@@ -53,6 +53,7 @@ func mainForTest() {
 //	serve DIR...             commits each folder to a repository and serves them by git's own server on loopback;
 //	                         sets $URL, and for each folder its commit, such as $COMMIT_upstream
 //	unserve                  stops that server
+//	github                   starts a fake GitHub and its runner, see startGitHub
 //
 // and the condition gitserver, which holds where git has brought its server.
 func TestScripts(t *testing.T) {
@@ -66,6 +67,7 @@ func TestScripts(t *testing.T) {
 			"exits":  exits,
 			"expand": expand,
 			"serve":  serve,
+			"github": startGitHub(t),
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "gitserver" {

@@ -26,19 +26,31 @@ type work struct {
 	suite   *suite.Suite
 	kit     *run.Kit
 	plan    *plan.Plan
+	base    *baseRevision
 	scratch *scratch
 	memory  *scratch // nil: places are made on the disk only
 }
 
+// workOptions say which suite is opened, and how.
+type workOptions struct {
+	Suite     string         // folder or file of the suite
+	Select    plan.Selection // what of it is planned
+	Allow     []string       // private hosts that sources may be fetched from
+	Base      string         // revision that from: base reads: the merge base of it and HEAD; empty: of the default branch
+	Paired    bool           // give every condition that reads files a twin that reads them from the base
+	Untrusted bool           // take what spends, reaches out and judges from the base's suite.yaml
+}
+
 // openWork loads and builds a suite and plans its cells. Nothing is written but an empty scratch folder, which close
 // removes.
-func openWork(ctx context.Context, x IO, arg string, sel plan.Selection, allow []string) (*work, error) {
-	p, err := openProject(arg)
+func openWork(ctx context.Context, x IO, o workOptions) (*work, error) {
+	p, err := openProject(o.Suite)
 	if err != nil {
 		return nil, err
 	}
-	s, err := p.load()
-	if err != nil && !onlyOthersAreBroken(s, sel) {
+	base := &baseRevision{repo: p.root, rev: o.Base}
+	s, err := p.load(base.of(o))
+	if err != nil && !onlyOthersAreBroken(s, o.Select) {
 		return nil, err
 	}
 	if err != nil {
@@ -47,12 +59,15 @@ func openWork(ctx context.Context, x IO, arg string, sel plan.Selection, allow [
 	for _, warning := range p.relative(s.Warnings) {
 		fmt.Fprintln(x.Err, warning.Error())
 	}
-	w := &work{project: p, suite: s}
+	if base.sha != "" {
+		fmt.Fprintln(x.Err, "the base is commit "+base.sha)
+	}
+	w := &work{project: p, suite: s, base: base}
 	if w.scratch, err = newScratch(cmp.Or(x.getenv("TMPDIR"), os.TempDir())); err != nil {
 		return nil, unmeasured(err)
 	}
 	w.memory = memoryScratch(x)
-	if err := w.build(ctx, x, sel, allow); err != nil {
+	if err := w.build(ctx, x, withTwins(o.Select, s), o.Allow); err != nil {
 		w.close()
 		return nil, err
 	}
@@ -92,8 +107,12 @@ func (w *work) newSandbox(x IO, allow []string) (*sandbox.Sandbox, error) {
 		}
 		cache = filepath.Join(dir, "assay")
 	}
+	base, err := w.base.copyOut(w.suite, w.scratch.dir)
+	if err != nil {
+		return nil, err
+	}
 	return sandbox.New(sandbox.Options{
-		Suite: w.project.root, Scratch: w.scratch.dir, Memory: w.memory.folder(), Cache: cache, Allow: allow,
+		Suite: w.project.root, Base: base, Scratch: w.scratch.dir, Memory: w.memory.folder(), Cache: cache, Allow: allow,
 		NewExecutor: func(f sandbox.Folders, env []string) (executor.Executor, error) {
 			return executor.NewHost(executor.HostOptions{
 				Work: f.Work, Home: f.Home, Tmp: f.Tmp, Env: env, Host: x.Env,
@@ -170,14 +189,14 @@ func (w *work) manifest() result.Manifest {
 	s := w.suite
 	m := result.Manifest{
 		Tool: version(), Suite: s.Name, Digest: s.Digest, Seed: w.plan.Seed, Executor: hostExecutor,
-		Algorithm: diffscope.Algorithm, Created: time.Now().UTC().Truncate(time.Second), Host: hostFacts(),
+		Algorithm: diffscope.Algorithm, Rules: gradingRules, Created: time.Now().UTC().Truncate(time.Second), Host: hostFacts(),
 		Isolation: isolationOf(hostExecutor), Gate: manifestGate(s.Gate), Cells: w.plan.Cells,
 	}
 	for _, h := range s.Harnesses {
 		m.Harnesses = append(m.Harnesses, w.kit.Describe(h))
 	}
 	for _, c := range s.Conditions {
-		m.Conditions = append(m.Conditions, result.Condition{ID: c.ID, Baseline: c.Baseline, Digest: c.Digest})
+		m.Conditions = append(m.Conditions, result.Condition{ID: c.ID, Baseline: c.Baseline, Digest: c.Digest, TwinOf: c.TwinOf})
 	}
 	for _, c := range s.Cases {
 		m.Cases = append(m.Cases, result.Case{ID: c.ID, File: c.File, Line: c.At.Line, AgentDigest: c.AgentDigest, GradeDigest: c.GradeDigest})
