@@ -6,7 +6,7 @@ FUZZ    ?= 50000x
 KILLS   ?= 300
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: run build test check fuzz crash bench clean
+.PHONY: run build test check lint-workflows e2e fuzz crash bench clean
 
 run: build ## run evals/ with its scripted agents and write the pages
 	$(BIN) run evals --out $(OUT)
@@ -29,6 +29,12 @@ check: ## everything that reads the code without running it
 	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/assay
 	$(TOOL) staticcheck ./...
 	$(TOOL) actionlint .github/workflows/*.yml
+
+lint-workflows: ## actionlint, action-validator and zizmor over action.yml, our workflows and the documented ones
+	./tools/lint-workflows.sh
+
+e2e: ## the action in its container, run by act; needs docker, see tools/docker.sh
+	$(GO) -C e2e test $(ARGS) -count=1 ./...
 
 fuzz: ## every fuzz target, $(FUZZ) executions each
 	./tools/fuzz.sh $(FUZZ)

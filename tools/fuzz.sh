@@ -8,5 +8,5 @@ count=${1:-10000x}
 go test -list '^Fuzz' ./... | awk '/^Fuzz/ {names[n++] = $1} /^ok/ {for (i = 0; i < n; i++) print $2, names[i]; n = 0}' |
 while read -r package name; do
 	echo "fuzz $name in $package, $count"
-	go test "$package" -run '^$' -fuzz "^$name\$" -fuzztime "$count"
+	go test "$package" -run '^$' -fuzz "^$name\$" -fuzztime "$count" -fuzzminimizetime 20x
 done
