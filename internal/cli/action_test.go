@@ -42,6 +42,7 @@ const (
 //	step N NAME=VALUE...  runs the action with these inputs, and in capitals environment, which must end with exit code N;
 //	                      its outputs are in outputs.txt, but for those that are empty, and its summary in summary.md
 //	shows FILE            writes what GitHub shows of the event's commit and pull request
+//	changes PATH FILE     makes pull request 7 change a file by the hunks in FILE
 //	fault METHOD PATH N   answers calls with status N, until heal
 //	heal                  takes all faults away
 //	repo                  makes the workspace a git repository whose one commit is the base of the pull requests
@@ -65,7 +66,7 @@ func startGitHub(t *testing.T) func(ts *testscript.TestScript, neg bool, args []
 			ts.Setenv(name, value)
 		}
 		for name, command := range map[string]func(*testscript.TestScript, []string){
-			"event": g.event, "step": g.step, "shows": g.shows, "fault": g.fault, "artifact": g.artifact, "baseline": g.baseline, "repo": g.repo, "service": service,
+			"event": g.event, "step": g.step, "shows": g.shows, "changes": g.changes, "fault": g.fault, "artifact": g.artifact, "baseline": g.baseline, "repo": g.repo, "service": service,
 			"heal": func(*testscript.TestScript, []string) { g.hub.Heal() },
 			"role": func(_ *testscript.TestScript, args []string) { g.hub.SetPermission(args[0], args[1]) },
 		} {
@@ -120,6 +121,11 @@ func (g *fakeRunner) event(ts *testscript.TestScript, args []string) {
 		c := g.hub.AddComment(githubtest.Comment{Issue: pullNumber, Body: args[1]})
 		payload["action"], payload["issue"] = "created", m{"number": pullNumber, "pull_request": m{"url": "x"}}
 		payload["comment"] = m{"id": c.ID, "body": args[1], "user": octocat, "created_at": c.Created, "updated_at": c.Created}
+	case "review":
+		kind = "pull_request_review"
+		r := g.hub.AddReview(githubtest.Review{Pull: pullNumber, Body: args[1], CommitID: g.head, State: "COMMENTED"})
+		payload["action"], payload["pull_request"] = "submitted", pull(pullNumber, "octo/demo", "feature", g.head)
+		payload["review"] = m{"id": r.ID, "body": args[1], "user": octocat, "commit_id": g.head, "state": "commented", "submitted_at": r.Submitted}
 	case "ended":
 		kind, g.pull, g.sha = "workflow_run", forkPull, forkSHA
 		payload["action"], payload["workflow_run"] = "completed", m{
@@ -226,6 +232,12 @@ func (g *fakeRunner) repo(ts *testscript.TestScript, _ []string) {
 	g.hub.AddCommit(githubtest.Commit{SHA: g.base, Parents: []string{baseSHA}}, githubtest.Commit{SHA: g.head, Parents: []string{g.base}})
 	g.hub.SetBranch("main", g.base)
 	g.hub.UpdatePull(pullNumber, func(p *githubtest.Pull) { p.Head.SHA, p.Base.SHA = g.head, g.base })
+}
+
+func (g *fakeRunner) changes(ts *testscript.TestScript, args []string) {
+	g.hub.UpdatePull(pullNumber, func(p *githubtest.Pull) {
+		p.Files = append(p.Files, githubtest.File{Name: args[0], Patch: strings.TrimSuffix(ts.ReadFile(args[1]), "\n")})
+	})
 }
 
 func (g *fakeRunner) fault(ts *testscript.TestScript, args []string) {

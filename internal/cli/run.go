@@ -133,6 +133,8 @@ put before the suite's graders as they are now. No agent is run.`,
 	selectionFlags(cmd, &o.Select)
 	jobsFlag(cmd, &o.Jobs)
 	allowFlag(cmd, &o.AllowPrivate)
+	baseFlag(cmd, &o.Base)
+	baselineFlag(cmd, &o.Baseline)
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print benchmark.json on standard output")
 	return cmd
 }

@@ -65,7 +65,7 @@ func escapeLength(s string) int {
 func Text(s string, limit int) string {
 	runes := []rune(clean(s, limit))
 	var out strings.Builder
-	hex := 0 // digits until now of a long hexadecimal word
+	hex := 0 // hexadecimal digits in a row
 	for i, r := range runes {
 		switch {
 		case r == '&':
@@ -83,14 +83,12 @@ func Text(s string, limit int) string {
 		default:
 			out.WriteRune(r)
 		}
-		switch {
-		case hex > 0 && isHex(r), startsHex(runes, i):
-			hex++
-		default:
+		if hex++; !isHex(r) {
 			hex = 0
 		}
-		if hex > 0 && hex%mostHex == 0 && i+1 < len(runes) && isHex(runes[i+1]) || partsAfter(runes, i) {
+		if hex == mostHex && i+1 < len(runes) && isHex(runes[i+1]) || partsAfter(runes, i) {
 			out.WriteString(gap)
+			hex = 0
 		}
 	}
 	return out.String()
@@ -127,15 +125,9 @@ func partsAfter(runes []rune, i int) bool {
 	return false
 }
 
-// mostHex is how many hexadecimal digits may stand together: a word of seven or more would become a link to a commit.
+// mostHex is how many hexadecimal digits may stand together: a word of seven or more would become a link to a commit. What
+// stands before them does not matter, since not all agree on where a word begins.
 const mostHex = 6
-
-// startsHex tells whether a word that looks like the name of a commit starts at a character.
-func startsHex(runes []rune, i int) bool {
-	return isHex(runes[i]) && (i == 0 || !isWord(runes[i-1])) && hexRun(runes[i:]) > mostHex
-}
-
-func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 func isHex(r rune) bool { return r >= '0' && r <= '9' || r >= 'a' && r <= 'f' || r >= 'A' && r <= 'F' }
 
