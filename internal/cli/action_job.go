@@ -87,8 +87,12 @@ func pullHead(e publish.Event) string {
 	return e.Head.SHA
 }
 
-// base is the commit that a change is compared with; empty when the event names none.
+// base is the commit that a change is compared with; empty when the event names none. The event of a comment knows the
+// pull request by its number only, so there it is the default branch, where the runner's checkout has put it.
 func (j job) base() string {
+	if j.Event.Kind == "issue_comment" && j.Event.Repository.DefaultBranch != "" {
+		return "refs/remotes/origin/" + j.Event.Repository.DefaultBranch
+	}
 	if strings.Trim(j.Event.Base.SHA, "0") == "" { // a new branch has only zeros behind it
 		return ""
 	}
