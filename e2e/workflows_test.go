@@ -100,7 +100,7 @@ func TestDocumentedWorkflows(t *testing.T) {
 			succeeded: []string{"authorize", "eval", "publish"},
 			check: func(t *testing.T, s *scene) {
 				s.wantComment(t, pullNumber, `"state":"done"`, "`access-log`", "with_skill.base")
-				if got := s.hub.Reactions(); len(got) != 1 || got[0].Content != "eyes" {
+				if got := s.hub.Reactions(); len(got) != 2 || got[0].Content != "eyes" || got[1].Content != "rocket" {
 					t.Errorf("reactions %v", got)
 				}
 			},

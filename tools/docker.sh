@@ -58,8 +58,21 @@ golang() {
 	rm -rf "$1/golang"
 }
 
+# stop ends the daemon that start started, if it did, and removes all that it kept.
+stop() {
+	[ -f "$1/pid" ] || return 0
+	pid=$(cat "$1/pid")
+	kill "$pid"
+	for _ in $(seq 50); do
+		kill -0 "$pid" 2>/dev/null || break
+		sleep 0.2
+	done
+	umount "$1"/exec/netns/* 2>/dev/null || true
+	rm -rf "$1"
+}
+
 case ${1-} in
 start) start "$2" ;;
-stop) [ ! -f "$2/pid" ] || kill "$(cat "$2/pid")" ;;
+stop) stop "$2" ;;
 *) sed -n '2,8p' "$0"; exit 2 ;;
 esac

@@ -198,7 +198,11 @@ func (a *action) do(ctx context.Context) outcome {
 	case modeMerge:
 		return a.merge(ctx, shards)
 	case modePublish:
-		return a.publish(ctx)
+		out := a.publish(ctx)
+		if a.poster.hub != nil {
+			a.poster.hub.Ended(ctx, a.job.Event, out.State == string(report.Done))
+		}
+		return out
 	case modeGate:
 		return a.gate()
 	case modeCommand:
@@ -360,7 +364,7 @@ func (a *action) command(ctx context.Context) outcome {
 	if a.poster.hub == nil {
 		return failure("error", ExitUsage, errors.New("mode command needs a github-token"))
 	}
-	order, err := a.poster.hub.Eval(ctx, a.job.Event, a.o.Places.StatusName)
+	order, err := a.poster.hub.Eval(ctx, a.job.Event, a.o.Places.StatusName, a.job.runURL())
 	if err != nil {
 		return failure("error", ExitUsage, err)
 	}

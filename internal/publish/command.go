@@ -123,10 +123,10 @@ type Order struct {
 //   - the comment is as it was first sent;
 //   - the commit is the newest of the pull request, or with --old any of it; that of a review is the one that was reviewed.
 //
-// On acceptance the comment gets eyes and the commit a pending status named statusName. A refusal is answered in one line.
+// On acceptance the comment gets eyes and the commit a pending status named statusName that points to runURL. A refusal is answered in one line.
 // Silence meets what is not for us: other comments, bots, issues. A reaction, an answer or a status that cannot be written
 // changes nothing and goes to the log. An error means that the checks could not be made; then nothing is accepted.
-func (h *Hub) Eval(ctx context.Context, e Event, statusName string) (Order, error) {
+func (h *Hub) Eval(ctx context.Context, e Event, statusName, runURL string) (Order, error) {
 	by, ok := asked(e)
 	if !ok {
 		return Order{Why: "this event is no new comment or review on a pull request"}, nil
@@ -148,7 +148,7 @@ func (h *Hub) Eval(ctx context.Context, e Event, statusName string) (Order, erro
 		return Order{Why: order.Why}, nil
 	}
 	h.react(ctx, e, "eyes")
-	h.pending(ctx, order.SHA, statusName)
+	h.pending(ctx, order.SHA, statusName, runURL)
 	return order, nil
 }
 
@@ -246,6 +246,16 @@ func (h *Hub) holds(ctx context.Context, pull int, sha string) (bool, error) {
 	}
 }
 
+// Ended tells whoever asked by /eval that the run is over: a rocket when it measured something, else confusion. Other events
+// are left alone.
+func (h *Hub) Ended(ctx context.Context, e Event, measured bool) {
+	content := "confused"
+	if measured {
+		content = "rocket"
+	}
+	h.react(ctx, e, content)
+}
+
 // react puts a reaction to the comment. GitHub has none for reviews.
 func (h *Hub) react(ctx context.Context, e Event, content string) {
 	if e.Kind != "issue_comment" {
@@ -269,8 +279,11 @@ func (h *Hub) answer(ctx context.Context, pull int, why, sha string) {
 }
 
 // pending marks the commit as waiting for its run, so that an earlier verdict does not stand in the meantime.
-func (h *Hub) pending(ctx context.Context, sha, name string) {
+func (h *Hub) pending(ctx context.Context, sha, name, runURL string) {
 	status := &github.RepoStatus{State: github.String("pending"), Context: &name, Description: github.String("a run was asked for by /eval")}
+	if runURL != "" {
+		status.TargetURL = &runURL
+	}
 	if _, _, err := h.client.Repositories.CreateStatus(ctx, h.owner, h.repo, sha, status); err != nil {
 		h.log("the pending status could not be written: " + err.Error())
 	}

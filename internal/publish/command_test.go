@@ -195,8 +195,25 @@ func inBubble(t *testing.T, s *githubtest.Server, call func(context.Context, *Hu
 // eval obeys an event, and returns what the log was told.
 func eval(t *testing.T, s *githubtest.Server, e Event) (o Order, log []string, err error) {
 	t.Helper()
-	log = inBubble(t, s, func(ctx context.Context, hub *Hub) { o, err = hub.Eval(ctx, e, "assay") })
+	log = inBubble(t, s, func(ctx context.Context, hub *Hub) {
+		o, err = hub.Eval(ctx, e, "assay", "https://github.com/octo/demo/actions/runs/1")
+	})
 	return o, log, err
+}
+
+func TestEnded(t *testing.T) {
+	for measured, want := range map[bool]string{true: "rocket", false: "confused"} {
+		s := githubtest.New(t)
+		s.AddPull(githubtest.Pull{Number: 7, Head: githubtest.Branch{Ref: "fix", SHA: strings.Repeat("a", 40)}})
+		e := evalComment(s, "octocat", "/eval")
+		inBubble(t, s, func(ctx context.Context, hub *Hub) {
+			hub.Ended(ctx, e, measured)
+			hub.Ended(ctx, Event{Kind: "pull_request", PR: Pull{Number: 7}}, measured)
+		})
+		if got := s.Reactions(); len(got) != 1 || got[0].Content != want || got[0].Comment != e.Comment.ID {
+			t.Errorf("measured %t: reactions %v", measured, got)
+		}
+	}
 }
 
 // evalComment is the event of a new comment on pull request 7.
@@ -259,7 +276,7 @@ func TestEvalAccepts(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("the order is not as expected (-want +got):\n%s", diff)
 			}
-			wantStatus := []githubtest.Status{{SHA: got.SHA, State: "pending", Context: "assay", Description: "a run was asked for by /eval"}}
+			wantStatus := []githubtest.Status{{SHA: got.SHA, State: "pending", Context: "assay", Description: "a run was asked for by /eval", TargetURL: "https://github.com/octo/demo/actions/runs/1"}}
 			if diff := cmp.Diff(wantStatus, s.Statuses(got.SHA), cmpopts.IgnoreFields(githubtest.Status{}, "ID", "Creator", "Created")); diff != "" {
 				t.Errorf("the status is not as expected (-want +got):\n%s", diff)
 			}
