@@ -54,7 +54,7 @@ func TestDocumentedWorkflows(t *testing.T) {
 		},
 		{
 			name: "many runners", file: "assay.yml", kind: "pull_request", event: ownPull,
-			succeeded: []string{"plan", "run shell-spaces access-log", "merge", "assay-gate"},
+			succeeded: []string{"plan", "run access-log shell-spaces", "merge", "assay-gate"},
 			check: func(t *testing.T, s *scene) {
 				s.wantComment(t, pullNumber, `"state":"done"`, "12 of 12 planned cells scored")
 				s.wantStatus(t, "success", "underpowered")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -129,17 +130,15 @@ func matrixOf(cells []plan.Cell, shards string) (matrix, error) {
 	return m, nil
 }
 
-// labelOf names the first cases of a shard, and how many more there are.
+// labelOf names the first cases of a shard by name, and how many more there are.
 func labelOf(cells []plan.Cell) string {
 	const most = 3
 	var names []string
-	seen := map[string]bool{}
 	for _, c := range cells {
-		if !seen[c.Case] {
-			seen[c.Case] = true
-			names = append(names, c.Case)
-		}
+		names = append(names, c.Case)
 	}
+	slices.Sort(names)
+	names = slices.Compact(names)
 	if more := len(names) - most; more > 0 {
 		names = append(names[:most], fmt.Sprintf("+%d", more))
 	}
