@@ -107,14 +107,17 @@ func opensList(runes []rune, i int) bool {
 	return true
 }
 
-// partsAfter tells whether a gap belongs behind a character.
+// partsAfter tells whether a gap belongs behind a character. At the end of the text too: what a page writes next may join it.
 func partsAfter(runes []rune, i int) bool {
-	if i+1 == len(runes) || runes[i+1] == ' ' {
+	last := i+1 == len(runes)
+	if !last && runes[i+1] == ' ' {
 		return false
 	}
 	switch runes[i] {
-	case '@', '#', ':', '$':
+	case '@', '#', '$':
 		return true
+	case ':':
+		return !last || i == 0 // sentences may end with it, but two of them are a command to the runner
 	case '/':
 		return i == 0 // a command such as /eval stands at the start
 	case '-':

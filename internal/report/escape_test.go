@@ -29,7 +29,7 @@ func TestText(t *testing.T) {
 		{"fixes #12, GH-7, owner/repo#1", "fixes #⌇12, GH-⌇7, owner/repo#⌇1"},
 		{"see 0123456789abcdef, deadbeef and facade", "see 012345⌇6789ab⌇cdef, deadbe⌇ef and facade"},
 		{"https://x.example www.x.example a@b.example", "https:⌇//x.example www⌇.x.example a@⌇b.example"},
-		{":tada: and $x^2$", ":⌇tada: and &#36;⌇x^2&#36;"},
+		{":tada: and $x^2$", ":⌇tada: and &#36;⌇x^2&#36;⌇"},
 		{"/eval abc", "/⌇eval abc"},
 		{"::error::x and ##[error]x", ":⌇:⌇error:⌇:⌇x and #⌇#⌇\\[error\\]x"},
 		{"# title", "\\# title"},
