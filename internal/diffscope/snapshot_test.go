@@ -273,30 +273,11 @@ func TestWriterDuringSnapshots(t *testing.T) {
 
 func TestDeepFolders(t *testing.T) {
 	t.Parallel()
-	root := t.TempDir()
-	must(t, os.WriteFile(root+"/zz", nil, 0o644))
-	dir, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	must(t, err)
-	const depth = 5000
-	for range depth {
-		must(t, unix.Mkdirat(dir, "d", 0o755))
-		next, err := unix.Openat(dir, "d", unix.O_RDONLY|unix.O_DIRECTORY, 0)
-		must(t, err)
-		unix.Close(dir)
-		dir = next
-	}
-	file, err := unix.Openat(dir, "file", unix.O_CREAT|unix.O_WRONLY, 0o644)
-	must(t, err)
-	unix.Close(file)
-	unix.Close(dir)
-	t.Cleanup(func() { // os.RemoveAll would hold every folder open
-		for os.Rename(root+"/d/d", root+"/rest") == nil {
-			must(t, os.Remove(root+"/d"))
-			must(t, os.Rename(root+"/rest", root+"/d"))
-		}
-	})
-	_, s := compare(t, folder{"zz": ""}.tree(t), take(t, root), Paths{})
-	if s.FilesTouched != 1 || s.Files[0].Path != strings.Repeat("d/", depth)+"file" {
+	p := place{T: t, root: t.TempDir()}
+	p.write("zz", "")
+	nest(p)
+	_, s := compare(t, folder{"zz": ""}.tree(t), take(t, p.root), Paths{})
+	if s.FilesTouched != 1 || s.Files[0].Path != strings.Repeat("d/", 5000)+"file" {
 		t.Errorf("counts %+v", s.Counts)
 	}
 }
