@@ -24,23 +24,29 @@ type folder map[string]string
 func (f folder) write(t testing.TB) string {
 	t.Helper()
 	root := t.TempDir()
-	for name, content := range f {
-		full := root + "/" + name
-		must(t, os.MkdirAll(filepath.Dir(full), 0o755))
-		if target, isLink := strings.CutPrefix(content, "-> "); isLink {
-			must(t, os.Symlink(target, full))
-			continue
-		}
-		err := os.WriteFile(full, []byte(content), 0o644)
-		if errors.Is(err, syscall.EILSEQ) {
-			t.Skipf("this file system does not take the name %q", name)
-		}
-		must(t, err)
-		if strings.HasPrefix(content, "#!") {
-			must(t, os.Chmod(full, 0o755))
-		}
+	for name := range f {
+		f.lay(t, root, name)
 	}
 	return root
+}
+
+// lay makes one file or link of the folder.
+func (f folder) lay(t testing.TB, root, name string) {
+	t.Helper()
+	full, content := root+"/"+name, f[name]
+	must(t, os.MkdirAll(filepath.Dir(full), 0o755))
+	if target, isLink := strings.CutPrefix(content, "-> "); isLink {
+		must(t, os.Symlink(target, full))
+		return
+	}
+	err := os.WriteFile(full, []byte(content), 0o644)
+	if errors.Is(err, syscall.EILSEQ) {
+		t.Skipf("this file system does not take the name %q", name)
+	}
+	must(t, err)
+	if strings.HasPrefix(content, "#!") {
+		must(t, os.Chmod(full, 0o755))
+	}
 }
 
 func (f folder) tree(t testing.TB) Tree {
