@@ -6,12 +6,16 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
@@ -210,6 +214,100 @@ func roundTrip(t *testing.T, before, after folder) {
 	}
 	checkApply(t, beforeRoot, text, afterID)
 	checkApply(t, afterRoot, text, beforeID, "-R")
+}
+
+// FuzzPatch holds the patch writer to its law with git as the judge: git apply makes the tree after of the tree before, and
+// back. Each input is a batch of files, so that one process checks many of them.
+func FuzzPatch(f *testing.F) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for size := range 12 {
+		seed := make([]byte, 40*size)
+		for i := range seed {
+			seed[i] = byte(random.Uint32())
+		}
+		f.Add(seed, size%2 == 0)
+	}
+	f.Fuzz(func(t *testing.T, seed []byte, back bool) {
+		before, after := batch(seed)
+		args := []string{}
+		if back {
+			args = append(args, "-R")
+		}
+		patch, _ := compare(t, before.memory(), after.memory(), Paths{})
+		if patch.Empty() {
+			return
+		}
+		if back {
+			before, after = after, before
+		}
+		checkApply(t, before.write(t), patchText(t, patch), after.memory().ID(), args...)
+	})
+}
+
+// batch makes two folders of bytes.
+func batch(seed []byte) (before, after folder) {
+	next := func(n int) int {
+		if len(seed) == 0 {
+			return 0
+		}
+		b := seed[0]
+		seed = seed[1:]
+		return int(b) % n
+	}
+	text := func() string {
+		var b strings.Builder
+		for range next(24) {
+			b.WriteString([]string{
+				"a\n", "b\n", "c\n", "\n", "\r\n", " \n", "\t\xff\n", "-\n", "+\n", "--- a/a\n", "+++ b/a\n", "@@ -1 +1 @@\n", "\\ No newline at end of file\n",
+				"diff --git a/a b/a\n", "GIT binary patch\n", "# not in this patch: a\n", strings.Repeat("long", 30) + "\n", "no newline",
+			}[next(18)])
+		}
+		return b.String()
+	}
+	content := func(old string) string {
+		switch next(8) {
+		case 0, 1, 2: // an edit
+			lines := splitLines(strings.TrimPrefix(old, "-> "))
+			from := next(len(lines) + 1)
+			return strings.Join(lines[:from], "") + text() + strings.Join(lines[min(len(lines), from+next(4)):], "")
+		case 3:
+			return "#!" + old // executable
+		case 4:
+			return "-> t" + text()
+		case 5:
+			return "\x00" + text()
+		case 6:
+			return old
+		}
+		return text()
+	}
+	first, second := gardener{files: folder{}}, gardener{files: folder{}}
+	for _, name := range []string{"a", "a/in", "a/deep/in", "b c", "bad\xff", "d/\"q\"", "d/\t", "d\n/x", "-e", "é", "f\\g", ":(glob)*"} {
+		old := ""
+		if next(4) > 0 {
+			old = content(text())
+			first.put(name, old)
+		}
+		if next(4) > 0 {
+			second.put(name, content(old))
+		}
+	}
+	return first.files, second.files
+}
+
+// memory is the tree that a snapshot of the folder would be.
+func (f folder) memory() Tree {
+	var tree Tree
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		mode, content := filemode.Regular, f[name]
+		if target, isLink := strings.CutPrefix(content, "-> "); isLink {
+			mode, content = filemode.Symlink, target
+		} else if strings.HasPrefix(content, "#!") {
+			mode = filemode.Executable
+		}
+		tree.entries = append(tree.entries, entry{path: name, mode: mode, size: int64(len(content)), blob: &blob{text: content}})
+	}
+	return tree
 }
 
 // writeTree makes git objects of a folder, byte for byte, and returns the id of its tree.
