@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -50,7 +51,7 @@ func TestHistory(t *testing.T) {
 // compareHistory compares the newest commits of a repository, 100 at a time.
 func compareHistory(t *testing.T, repository string, commits int) *tally {
 	t.Helper()
-	out, err := gitCommand(t, repository, "rev-list", "--no-merges", "-n", fmt.Sprint(commits), "HEAD").Output()
+	out, err := objectsCommand(t, repository, "rev-list", "--no-merges", "-n", fmt.Sprint(commits), "HEAD").Output()
 	if err != nil {
 		t.Skipf("no history of %s: %v", repository, err)
 	}
@@ -78,7 +79,7 @@ func complete(t *testing.T, repository string, list []string) []string {
 		fmt.Fprintln(&ids, r.oldID)
 		fmt.Fprintln(&ids, r.newID)
 	}
-	look := gitCommand(t, repository, "cat-file", "--batch-check")
+	look := objectsCommand(t, repository, "cat-file", "--batch-check")
 	look.Stdin = &ids
 	out, err := look.Output()
 	must(t, err)
@@ -352,14 +353,12 @@ func headerCount(count string) int {
 	return n
 }
 
-// diffTree runs git diff-tree over commits. No attribute of a checked out tree may have a say: with core.bare git does not
-// look for one.
+// diffTree runs git diff-tree over commits.
 func diffTree(t *testing.T, repository string, list []string, args ...string) string {
 	t.Helper()
-	args = append([]string{"-c", "core.bare=true", "diff-tree", "--stdin", "--root", "-r", "--no-renames", "--no-ext-diff", "--no-textconv",
+	args = append([]string{"diff-tree", "--stdin", "--root", "-r", "--no-renames", "--no-ext-diff", "--no-textconv",
 		"--no-color", "--submodule=short", "--diff-algorithm=myers"}, args...)
-	cmd := gitCommand(t, gitFolder(repository), args...)
-	cmd.Env = append(cmd.Env, "GIT_DIR=.")
+	cmd := objectsCommand(t, repository, args...)
 	cmd.Stdin = strings.NewReader(strings.Join(list, "\n") + "\n")
 	var diagnosis bytes.Buffer
 	cmd.Stderr = &diagnosis
@@ -370,12 +369,18 @@ func diffTree(t *testing.T, repository string, list []string, args ...string) st
 	return string(out)
 }
 
-// gitFolder is where the objects are: in .git, or right here.
-func gitFolder(repository string) string {
-	if info, err := os.Stat(filepath.Join(repository, ".git")); err == nil && info.IsDir() {
-		return filepath.Join(repository, ".git")
+// objectsCommand asks a repository for its objects alone. Attributes of what is checked out or in the index would have a say
+// in what is binary, so git runs in an empty folder and with no index.
+func objectsCommand(t *testing.T, repository string, args ...string) *exec.Cmd {
+	t.Helper()
+	folder, err := filepath.Abs(repository)
+	must(t, err)
+	if _, err := os.Lstat(filepath.Join(folder, ".git")); err == nil {
+		folder = filepath.Join(folder, ".git")
 	}
-	return repository
+	cmd := gitCommand(t, t.TempDir(), args...)
+	cmd.Env = append(cmd.Env, "GIT_DIR="+folder, "GIT_INDEX_FILE=/nonexistent/index")
+	return cmd
 }
 
 // The classes of a row. The last two must stay empty.
@@ -542,7 +547,7 @@ func (s *tally) rows() int {
 // blobReader returns a function that reads objects of a repository.
 func blobReader(t *testing.T, repository string) func(id string) string {
 	t.Helper()
-	cmd := gitCommand(t, repository, "cat-file", "--batch")
+	cmd := objectsCommand(t, repository, "cat-file", "--batch")
 	in, err := cmd.StdinPipe()
 	must(t, err)
 	out, err := cmd.StdoutPipe()

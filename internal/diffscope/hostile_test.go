@@ -32,7 +32,7 @@ func (p place) chmod(name string, m uint32) {
 	p.Helper()
 	must(p, os.Chmod(p.path(name), os.FileMode(m)))
 }
-func (p place) read(name string) (text string) { p.Helper(); return readFile(p, p.path(name)) }
+func (p place) read(name string) string { p.Helper(); return readFile(p, p.path(name)) }
 
 func (p place) write(name, text string) {
 	p.Helper()
@@ -442,7 +442,7 @@ func (p place) naive(commands [][]string) (Counts, error) {
 		cmd := gitCommand(p, p.root, args...)
 		cmd.Stdout, cmd.Stderr = &out, &diagnosis
 		must(p, cmd.Start())
-		patience := time.AfterFunc(5*time.Second, func() { cmd.Process.Kill() })
+		patience := time.AfterFunc(10*time.Second, func() { cmd.Process.Kill() })
 		err := cmd.Wait()
 		patience.Stop()
 		if err != nil {
