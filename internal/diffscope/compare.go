@@ -44,7 +44,7 @@ func Compare(before, after Tree, scope Paths) (Patch, Scope, error) {
 	if len(scope.Ignore) > 0 {
 		s.Ignored = &Outside{Files: []Row{}}
 	}
-	inScope := Outside{Files: s.Files}
+	headline := Outside{Files: s.Files}
 	for i := range changes {
 		c := &changes[i]
 		if err := c.measure(); err != nil {
@@ -53,14 +53,17 @@ func Compare(before, after Tree, scope Paths) (Patch, Scope, error) {
 		created := c.old == nil
 		switch {
 		case created && ignore.cover(c.path):
+			c.where = ignored
 			s.Ignored.add(c.row)
 		case created || len(files) == 0 || files.cover(c.path):
-			inScope.add(c.row)
+			c.where = inScope
+			headline.add(c.row)
 		default:
+			c.where = outside
 			s.Outside.add(c.row)
 		}
 	}
-	s.Counts, s.Files, s.Approximate = inScope.Counts, inScope.Files, inScope.Approximate
+	s.Counts, s.Files, s.Approximate = headline.Counts, headline.Files, headline.Approximate
 	s.NoChange = s.FilesTouched == 0 && s.Outside.FilesTouched == 0
 	s.Skipped = append(s.Skipped, after.skipped...)
 	s.Findings = sortFindings(append(findings, compareGit(before, after)...), after.hardLinks, before.hardLinks)
@@ -70,12 +73,7 @@ func Compare(before, after Tree, scope Paths) (Patch, Scope, error) {
 
 // add counts a row.
 func (o *Outside) add(r Row) {
-	o.FilesTouched++
-	if r.Uncounted == "" {
-		o.LinesAdded += *r.LinesAdded
-		o.LinesRemoved += *r.LinesRemoved
-		o.Hunks += *r.Hunks
-	}
+	o.Counts.add(r)
 	o.Approximate = o.Approximate || r.Approximate || r.Uncounted != ""
 	o.Files = append(o.Files, r)
 }
@@ -114,7 +112,17 @@ type change struct {
 	hidden   bool   // the side that is nil may have the path, in a folder that could not be read
 	edits    []edit // of text under one type
 	row      Row
+	where    where
 }
+
+// A where says which list of the scope a change is in.
+type where string
+
+const (
+	inScope where = "in scope"
+	outside where = "outside"
+	ignored where = "ignored"
+)
 
 // pair finds the paths that differ.
 func pair(before, after Tree) (changes []change, findings []Finding) {

@@ -11,7 +11,7 @@
 //
 // The stages are a file each: snapshot.go reads a folder, tree.go holds what was read (fs.go shows it to graders),
 // compare.go finds and counts what differs with the differ of differ.go, patch.go prints it, and apply.go goes the other
-// way, from a patch to a tree.
+// way, from a patch to a tree. facts.go tells what else is known of a change, reference.go sets it against a known good one.
 package diffscope
 
 // Algorithm names the differ; it is part of the fingerprint, since another one may count differently.
@@ -40,6 +40,8 @@ type Scope struct {
 	Renames     []Rename  `json:"renames"` // information only: a rename counts as a delete and a create
 	Skipped     []Skip    `json:"skipped"`
 	Findings    []Finding `json:"findings"`
+	Reference   *Excess   `json:"reference,omitempty"` // nil: there is no reference
+	Facts       *Facts    `json:"facts,omitempty"`     // nil: nobody asked
 }
 
 // Outside is a set of rows that is not part of the headline, with its own counts.

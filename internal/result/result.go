@@ -54,6 +54,7 @@ type Result struct {
 	Scores            []Score           `json:"scores"`
 	DiffScope         *diffscope.Scope  `json:"diff_scope"` // nil: not measured
 	Unmeasured        *Unmeasured       `json:"unmeasured,omitempty"`
+	TraceChurn        *TraceChurn       `json:"trace_churn"` // nil: the trace shows no edits, or the tree was not measured
 	Agent             Agent             `json:"agent"`
 	ConditionVerified *bool             `json:"condition_verified"` // nil: not checked
 	Findings          []Finding         `json:"findings,omitempty"`
@@ -98,6 +99,15 @@ type Unmeasured struct {
 	Class   string `json:"class"` // tree_too_big, tree_moving, io
 	Why     string `json:"why"`
 	ByAgent bool   `json:"by_agent"`
+}
+
+// TraceChurn is work that the trace shows and the final tree does not: edits that were taken back or written over. It
+// knows only the edits that an agent made with a tool of its own, not those of commands that it ran.
+type TraceChurn struct {
+	Edits        int      `json:"edits"`         // calls of editing tools that succeeded
+	LinesWritten *int     `json:"lines_written"` // added and removed by them together; nil when one does not say what it changed
+	LinesLost    *int     `json:"lines_lost"`    // of these, how many more than the final tree shows in the same files; at least 0
+	PathsUndone  []string `json:"paths_undone"`  // edited, and in the end as before
 }
 
 // A Finding is something that a reader should know of the cell and that changed no number.

@@ -1,0 +1,3 @@
+package diffscope
+
+func tampering(p Patch, files []FileFacts) ([]Finding, error) { return []Finding{}, nil }
