@@ -93,3 +93,14 @@ func tellDependencies(t *testing.T, p Patch, files []FileFacts) string {
 	fmt.Fprintf(&b, "%d lockfile lines\n", d.LockfileLines)
 	return b.String()
 }
+
+func tellFindings(t *testing.T, p Patch, files []FileFacts) string {
+	t.Helper()
+	findings, err := tampering(p, files)
+	must(t, err)
+	var b strings.Builder
+	for _, f := range findings {
+		fmt.Fprintf(&b, "%s %s: %s\n", f.Path, f.Kind, f.Text)
+	}
+	return b.String()
+}

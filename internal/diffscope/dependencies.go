@@ -13,10 +13,10 @@ import (
 
 // The bounds on manifests. One that passes them is listed as unread.
 const (
-	maxManifest  = 1 << 20   // bytes of a side
-	maxManifests = 128 << 20 // bytes of all of them
-	maxName      = 256       // bytes of the name of a dependency
-	maxVersion   = 256       // bytes that are kept of its version
+	maxManifest  = 1 << 20  // bytes of a side
+	maxManifests = 16 << 20 // bytes of all of them
+	maxName      = 256      // bytes of the name of a dependency
+	maxVersion   = 256      // bytes that are kept of its version
 )
 
 // dependencies finds the names that manifests gained and lost. files are the facts of the changes that are not ignored, in

@@ -128,13 +128,9 @@ func FuzzDependencies(f *testing.F) {
 	})
 }
 
-// inspectDependencies does not ask Compare whether the two sides differ.
 func inspectDependencies(t *testing.T, name, old, new string) Dependencies {
 	t.Helper()
-	before, after := folder{name: old}.memory(), folder{name: new}.memory()
-	c := change{path: name, old: &before.entries[0], new: &after.entries[0], where: inScope}
-	must(t, c.measure())
-	p := Patch{changes: []change{c}}
+	p := onePath(t, name, old, new)
 	d, err := dependencies(p, guessedFacts(p))
 	must(t, err)
 	return d

@@ -9,7 +9,7 @@ import (
 // The bounds on the path of a TOML value. Real manifests have a handful of keys in one.
 const (
 	maxTOMLKeys = 16
-	maxTOMLPath = 256 // bytes of all keys together
+	maxTOMLPath = 1024 // bytes of all keys together
 )
 
 var errTOMLPath = errors.New("a key is nested too deep, or is too long")
