@@ -61,12 +61,14 @@ var goTests = testWords{
 
 var pythonTests = testWords{
 	skip: []string{
-		"pytest.mark.skip*", "pytest.mark.xfail", "pytest.skip", "pytest.xfail", "pytest.importorskip", "mark.skip*", "mark.xfail",
+		"pytest.mark.skip*", "pytest.mark.xfail", "pytest.skip", "pytest.xfail", "pytest.importorskip", "mark.skip*",
+		"mark.xfail",
 		"unittest.skip*", "unittest.SkipTest", "unittest.expectedFailure", "self.skipTest", "raise SkipTest",
 		"^@skip*", "^@xfail", "^@expectedFailure", "^__test__ = False", "^collect_ignore*",
 	},
 	assert: []string{
-		"^assert", "self.assert*", "self.fail*", "pytest.raises", "pytest.warns", "pytest.fail", ".assert_*", "assert_*", ".testing.assert*",
+		"^assert", "self.assert*", "self.fail*", "pytest.raises", "pytest.warns", "pytest.fail", ".assert_*",
+		"assert_*", ".testing.assert*",
 	},
 	test:    []string{"^def test*", "^async def test*"},
 	comment: "#",
@@ -75,8 +77,10 @@ var pythonTests = testWords{
 
 var scriptTests = testWords{
 	skip: []string{
-		"it.skip", "test.skip", "describe.skip", "context.skip", "suite.skip", "test.describe.skip", "it.skipIf", "test.skipIf",
-		"describe.skipIf", "xit(", "xit.*", "xtest(", "xtest.*", "xdescribe(", "xdescribe.*", "xcontext(", "xspecify(", "it.todo",
+		"it.skip", "test.skip", "describe.skip", "context.skip", "suite.skip", "test.describe.skip", "it.skipIf",
+		"test.skipIf",
+		"describe.skipIf", "xit(", "xit.*", "xtest(", "xtest.*", "xdescribe(", "xdescribe.*", "xcontext(",
+		"xspecify(", "it.todo",
 		"test.todo", "describe.todo", "it.failing", "test.failing", "it.fails", "test.fails", "test.fail", "test.fixme",
 		"this.skip(", "t.skip(", "skip: true", "todo: true", "^pending(",
 	},
@@ -84,10 +88,15 @@ var scriptTests = testWords{
 		"it.only", "test.only", "describe.only", "context.only", "suite.only", "specify.only", "test.describe.only",
 		"fit(", "fit.*", "fdescribe(", "fdescribe.*", "fcontext(", "only: true",
 	},
-	assert: []string{"expect(", "expect.*", "assert(", "assert.*", ".should.*", "should(", "t.is", "t.true", "t.false", "t.deepEqual", "t.throws*"},
+	assert: []string{
+		"expect(", "expect.*", "assert(", "assert.*", ".should.*", "should(", "t.is", "t.true", "t.false",
+		"t.deepEqual", "t.throws*",
+	},
 	test: []string{
-		"it(", "it.each*", "it.concurrent*", "it.only", "it.skip", "it.skipIf", "it.todo", "it.failing", "it.fails", "xit(", "fit(",
-		"test(", "test.each*", "test.concurrent*", "test.only", "test.skip", "test.skipIf", "test.todo", "test.failing", "test.fails",
+		"it(", "it.each*", "it.concurrent*", "it.only", "it.skip", "it.skipIf", "it.todo", "it.failing", "it.fails",
+		"xit(", "fit(",
+		"test(", "test.each*", "test.concurrent*", "test.only", "test.skip", "test.skipIf", "test.todo",
+		"test.failing", "test.fails",
 		"xtest(", "specify(", "Deno.test", "test.fixme",
 	},
 	comment: "//",
@@ -96,11 +105,13 @@ var scriptTests = testWords{
 
 var javaTests = testWords{
 	skip: []string{
-		"@Disabled*", "@Ignore", "@Ignored", "@Test(enabled = false", "Assume.*", "Assumptions.*", "assumeTrue", "assumeFalse",
+		"@Disabled*", "@Ignore", "@Ignored", "@Test(enabled = false", "Assume.*", "Assumptions.*", "assumeTrue",
+		"assumeFalse",
 		"assumeThat", "throw SkipException", "new SkipException",
 	},
 	assert: []string{
-		"assert*", "Assert.*", "Assertions.*", "Truth.*", "verify", "fail", "should", "shouldBe*", "shouldNot*", "shouldThrow*",
+		"assert*", "Assert.*", "Assertions.*", "Truth.*", "verify", "fail", "should", "shouldBe*", "shouldNot*",
+		"shouldThrow*",
 		"expect", "expectThat", ".andExpect", ".isEqualTo", "StepVerifier.*",
 	},
 	test:    []string{"@Test", "@ParameterizedTest", "@RepeatedTest", "@TestFactory", "@TestTemplate", "@Property"},
@@ -109,20 +120,24 @@ var javaTests = testWords{
 }
 
 var rustTests = testWords{
-	skip:    []string{"#[ignore", "ignore)]", "#[cfg(any())", "#[should_panic", "#[cfg_attr(any(), test"},
-	assert:  []string{"assert*", "debug_assert*", "prop_assert*", "panic!*", ".unwrap_err", ".expect_err"},
-	test:    []string{"#[test", "#[tokio::test*", "#[async_std::test*", "#[rstest*", "#[test_case*", "#[quickcheck*", "proptest!*"},
+	skip:   []string{"#[ignore", "ignore)]", "#[cfg(any())", "#[cfg_attr(any(), test"},
+	assert: []string{"assert*", "debug_assert*", "prop_assert*", "panic!*", ".unwrap_err", ".expect_err"},
+	test: []string{
+		"#[test", "#[tokio::test*", "#[async_std::test*", "#[rstest*", "#[test_case*", "#[quickcheck*", "proptest!*",
+	},
 	comment: "//",
 	quotes:  "\"",
 }
 
 var rubyTests = testWords{
 	skip: []string{
-		"^skip", "^pending", "^xit", "^xdescribe", "^xcontext", "^xspecify", "^xexample", ":skip", "skip:", "pending:", "^omit",
+		"^skip", "^pending", "^xit", "^xdescribe", "^xcontext", "^xspecify", "^xexample", ":skip", "skip:",
+		"pending:", "^omit",
 	},
 	focus: []string{"^fit", "^fdescribe", "^fcontext", "^fspecify", ":focus", "focus: true"},
 	assert: []string{
-		"expect(", "expect {*", "expect do", "is_expected", "assert", "assert_*", "refute", "refute_*", ".should", ".should_not", ".must_*", ".wont_*",
+		"expect(", "expect {*", "expect do", "is_expected", "assert", "assert_*", "refute", "refute_*", ".should",
+		".should_not", ".must_*", ".wont_*",
 	},
 	test:    []string{"^it", "^xit", "^fit", "^specify", "^test", "^def test_*", "^example", "^scenario"},
 	comment: "#",
@@ -131,7 +146,8 @@ var rubyTests = testWords{
 
 var sharpTests = testWords{
 	skip: []string{
-		"[Ignore", ", Ignore(", "[Explicit", "Skip = \"*", "Skip=\"*", "Skip = @*", "Skip = $*", "Assert.Ignore", "Assert.Inconclusive", "Assert.Skip*",
+		"[Ignore", ", Ignore(", "[Explicit", "Skip = \"*", "Skip=\"*", "Skip = @*", "Skip = $*", "Assert.Ignore",
+		"Assert.Inconclusive", "Assert.Skip*",
 		"Skip.If*", "Skip.When",
 	},
 	assert:  []string{"Assert.*", "CollectionAssert.*", "StringAssert.*", ".Should*", ".Verify*", "Expect(*"},
@@ -149,7 +165,10 @@ var swiftTests = testWords{
 }
 
 var phpTests = testWords{
-	skip:    []string{"markTestSkipped*", "->markTestSkipped*", "->markTestIncomplete", "::markTestSkipped*", "->skip(", "->todo(", "#[RequiresPhp*"},
+	skip: []string{
+		"markTestSkipped*", "->markTestSkipped*", "->markTestIncomplete", "::markTestSkipped*", "->skip(", "->todo(",
+		"#[RequiresPhp*",
+	},
 	focus:   []string{"->only("},
 	assert:  []string{"->assert*", "::assert*", "expect(", "->expect*", "->fail("},
 	test:    []string{"function test*", "#[Test", "#[DataProvider*", "^it(", "^test("},
@@ -158,9 +177,14 @@ var phpTests = testWords{
 }
 
 var cppTests = testWords{
-	skip:    []string{"GTEST_SKIP", "DISABLED_*", "SKIP(", "[!shouldfail]", "[!mayfail]"},
-	assert:  []string{"EXPECT_*", "ASSERT_*", "REQUIRE*", "CHECK*", "BOOST_CHECK*", "BOOST_TEST*", "BOOST_REQUIRE*", "assert("},
-	test:    []string{"^TEST(", "^TEST_F(", "^TEST_P(", "^TYPED_TEST(", "^TEST_CASE*", "^SCENARIO(", "^BOOST_AUTO_TEST_CASE", "^SECTION("},
+	skip: []string{"GTEST_SKIP", "DISABLED_*", "SKIP(", "[!shouldfail]", "[!mayfail]"},
+	assert: []string{
+		"EXPECT_*", "ASSERT_*", "REQUIRE*", "CHECK*", "BOOST_CHECK*", "BOOST_TEST*", "BOOST_REQUIRE*", "assert(",
+	},
+	test: []string{
+		"^TEST(", "^TEST_F(", "^TEST_P(", "^TYPED_TEST(", "^TEST_CASE*", "^SCENARIO(", "^BOOST_AUTO_TEST_CASE",
+		"^SECTION(",
+	},
 	comment: "//",
 	quotes:  "\"",
 }
