@@ -51,6 +51,8 @@ var owners = map[string][]string{
 	"github.com/spf13/pflag":           {"cli"},
 	"github.com/jedib0t/go-pretty/v6":  {"cli"},
 	"github.com/sourcegraph/go-diff":   {"diffscope"},
+	"github.com/alecthomas/chroma/v2":  {"diffscope"},
+	"github.com/pelletier/go-toml/v2":  {"diffscope"},
 
 	"github.com/google/go-github/v62":         {"publish"},
 	"github.com/gofri/go-github-ratelimit/v2": {"publish"},
