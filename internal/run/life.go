@@ -84,6 +84,7 @@ func (l *life) run(ctx context.Context) error {
 		{l.stop, &l.res.Took.Agent},
 		{l.snapshotAfter, &l.res.Took.Scope},
 		{l.measure, &l.res.Took.Scope},
+		{l.churn, &l.res.Took.Scope},
 		{l.grade, &l.res.Took.Grade},
 	} {
 		started := time.Now()
