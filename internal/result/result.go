@@ -105,9 +105,9 @@ type Unmeasured struct {
 // knows only the edits that an agent made with a tool of its own, not those of commands that it ran.
 type TraceChurn struct {
 	Edits        int      `json:"edits"`         // calls of editing tools that succeeded
-	LinesWritten *int     `json:"lines_written"` // added and removed by them together; nil when one does not say what it changed
+	LinesWritten *int     `json:"lines_written"` // added and removed by them together; nil when one does not say what it changed, or the trace is not whole
 	LinesLost    *int     `json:"lines_lost"`    // of these, how many more than the final tree shows in the same files; at least 0
-	PathsUndone  []string `json:"paths_undone"`  // edited, and in the end as before
+	PathsUndone  []string `json:"paths_undone"`  // edited, and in the end as before; nil when the trace is not whole
 }
 
 // A Finding is something that a reader should know of the cell and that changed no number.

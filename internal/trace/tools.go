@@ -6,7 +6,7 @@ func KindOfTool(name string) ToolKind {
 	switch name {
 	case "Read", "read", "read_file":
 		return ToolRead
-	case "Edit", "edit", "Write", "write", "write_file", "replace", "NotebookEdit", "apply_patch", "file_change":
+	case "Edit", "edit", "MultiEdit", "Write", "write", "write_file", "replace", "NotebookEdit", "apply_patch", "file_change":
 		return ToolEdit
 	case "delete":
 		return ToolDelete
