@@ -5,7 +5,6 @@ import (
 	"os"
 
 	"github.com/assay-ci/assay/internal/diffscope"
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 )
 
@@ -17,9 +16,19 @@ func newDiff(x IO) *cobra.Command {
 		Short: "measure how large the change between two folders is",
 		Long: `Count the files touched, the lines added and removed and the hunks between two folders, by the
 same rules as in a run. Nothing in the folders is obeyed: no git configuration, attributes or
-ignore rules. A smaller change is not better by itself.`,
+ignore rules. A smaller change is not better by itself.
+
+On a terminal the patch follows the table, and neither shows anything that would act on the
+terminal. NO_COLOR and TERM=dumb turn colors off. --patch into a file or a pipe writes the exact
+bytes that git apply takes.
+
+The exit code is 0 whatever the size, 2 for bad usage and for what is not a folder, and 3 when
+a folder could not be measured.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkGlobs(scope); err != nil {
+				return usage(err)
+			}
 			var trees [2]diffscope.Tree
 			for i, name := range args {
 				if info, err := os.Stat(name); err != nil {
@@ -37,60 +46,45 @@ ignore rules. A smaller change is not better by itself.`,
 			if err != nil {
 				return unmeasured(err)
 			}
-			switch {
-			case asJSON:
-				return printJSON(x, s)
-			case patch:
-				_, err := p.WriteTo(x.Out)
-				return err
+			if patch {
+				return printPatch(x, p)
 			}
-			printScope(x, s)
-			return nil
+			facts, err := diffscope.Inspect(cmd.Context(), trees[0], trees[1], p)
+			if err != nil {
+				return unmeasured(err)
+			}
+			s.Facts = &facts
+			if asJSON {
+				return printJSON(x, s)
+			}
+			return newFace(screenOf(x)).show(s, p)
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&scope.Files, "files", nil, "`globs` that are in scope; created files always are (default: everything)")
-	f.StringSliceVar(&scope.Ignore, "ignore", nil, "`globs` of created files that do not count")
+	f.StringArrayVar(&scope.Files, "files", nil, "`glob` that is in scope; repeatable. Created files always are (default: everything)")
+	f.StringArrayVar(&scope.Ignore, "ignore", nil, "`glob` of created files that do not count; repeatable")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
-	f.BoolVar(&patch, "patch", false, "print the patch")
+	f.BoolVar(&patch, "patch", false, "print the patch and nothing else")
 	cmd.MarkFlagsMutuallyExclusive("json", "patch")
 	return cmd
 }
 
-func printScope(x IO, s diffscope.Scope) {
-	if s.NoChange {
-		fmt.Fprintln(x.Out, "no change")
-		return
-	}
-	t := table.NewWriter()
-	t.SetOutputMirror(x.Out)
-	t.SetStyle(table.StyleLight)
-	t.Style().Options.DrawBorder = false
-	t.Style().Options.SeparateColumns = false
-	t.AppendHeader(table.Row{"file", "", "added", "removed", "hunks"})
-	rows := func(list []diffscope.Row, mark string) {
-		for _, r := range list {
-			t.AppendRow(table.Row{printable(r.Path, 100), r.Status + mark, count(r.LinesAdded), count(r.LinesRemoved), count(r.Hunks)})
-		}
-	}
-	rows(s.Files, "")
-	t.AppendSeparator()
-	total := plural(s.FilesTouched, "file")
-	if s.Approximate {
-		total += ", approximate"
-	}
-	t.AppendRow(table.Row{total, "", s.LinesAdded, s.LinesRemoved, s.Hunks})
-	if s.Outside.FilesTouched > 0 {
-		t.AppendSeparator()
-		rows(s.Outside.Files, ", out of scope")
-	}
-	t.Render()
+// checkGlobs finds a glob that is none before the folders are read. Between two empty trees nothing else can go wrong.
+func checkGlobs(scope diffscope.Paths) error {
+	_, _, err := diffscope.Compare(diffscope.Tree{}, diffscope.Tree{}, scope)
+	return err
 }
 
-// count prints a number that may not have been measured.
-func count(n *int) string {
-	if n == nil {
-		return "?"
+// printPatch writes a patch to be applied, or to be read where a person reads it.
+func printPatch(x IO, p diffscope.Patch) error {
+	s := screenOf(x)
+	if !s.isTerminal {
+		_, err := p.WriteTo(x.Out)
+		return err
 	}
-	return fmt.Sprint(*n)
+	f := newFace(s)
+	if err := f.patch(p, 0); err != nil {
+		return err
+	}
+	return f.out.Flush()
 }

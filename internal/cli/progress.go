@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 	"unicode"
@@ -12,7 +11,6 @@ import (
 	"github.com/assay-ci/assay/internal/result"
 	"github.com/assay-ci/assay/internal/run"
 	"github.com/jedib0t/go-pretty/v6/progress"
-	"golang.org/x/term"
 )
 
 // A display shows the steps of a run to whoever waits for it.
@@ -24,7 +22,7 @@ type display interface {
 // newDisplay chooses a live view on a terminal, and one line a cell everywhere else.
 func newDisplay(w io.Writer, total, jobs int) display {
 	tally := &tally{total: total, jobs: jobs, started: time.Now()}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if f, ok := terminal(w); ok {
 		return newLive(f, tally)
 	}
 	return &lines{w: w, tally: tally}
