@@ -262,7 +262,8 @@ func join(portions []portion) (string, LeftOut) {
 		}
 	}
 	if out.Bytes > 0 {
-		fmt.Fprintf(&b, "# left out of this patch: %d bytes; files not shown at all: %d, files shown in part: %d\n", out.Bytes, out.Files, out.Cut)
+		fmt.Fprintf(&b, "# left out of this patch: %d bytes; files not shown at all: %d, files shown in part: %d\n",
+			out.Bytes, out.Files, out.Cut)
 	}
 	return b.String(), out
 }
