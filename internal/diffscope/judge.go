@@ -121,7 +121,7 @@ func judgeRows(rows []Row) (kept []Row, leftOut int) {
 			if (r.Status == added) != created || len(chosen) == maxJudgeRows {
 				continue
 			}
-			r.Path, r.PathBase64 = shorten(r.Path), ""
+			r.Path, r.PathBase64 = cutMiddle(r.Path), ""
 			text, _ := json.Marshal(r) // it has no value that JSON lacks
 			if room -= len(escapeHidden(text)); room < 0 {
 				break
@@ -138,8 +138,8 @@ func judgeRows(rows []Row) (kept []Row, leftOut int) {
 	return kept, len(rows) - len(kept)
 }
 
-// shorten cuts a long path in its middle.
-func shorten(path string) string {
+// cutMiddle cuts a long path in its middle.
+func cutMiddle(path string) string {
 	if len(path) <= maxJudgePath {
 		return path
 	}
