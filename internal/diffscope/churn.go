@@ -1,6 +1,9 @@
 package diffscope
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // whitespaceLines returns how many of the lines changed would not be when all blanks are taken out of both texts and empty
 // lines are dropped. It is nil when the lines were not counted, or when one of the two counts is only a bound.
@@ -91,6 +94,35 @@ func (c *change) commentLines() (language string, lines *int, err error) {
 		total += *n
 	}
 	return l.name, &total, nil
+}
+
+// What is lexed of a whole change: an agent may write any number of files, and lexers read some hundred kilobytes a second.
+const (
+	maxLexedInAll  = 2 << 20 // bytes
+	maxLexingInAll = 10 * time.Second
+)
+
+// lexing is what may still be lexed of a change.
+type lexing struct {
+	left  budget
+	until time.Time
+}
+
+func newLexing() *lexing { return &lexing{maxLexedInAll, time.Now().Add(maxLexingInAll)} }
+
+// may tells whether both sides of a change may be lexed, and takes them off what is left.
+func (l *lexing) may(c *change) bool {
+	size := int64(0)
+	for _, e := range []*entry{c.old, c.new} {
+		if e != nil {
+			size += e.size
+		}
+	}
+	if size > int64(l.left) || time.Now().After(l.until) {
+		return false
+	}
+	l.left -= budget(size)
+	return true
 }
 
 // isOfFiles tells that neither side is a link, whose target is not in the language of its name.

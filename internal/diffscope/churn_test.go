@@ -1,6 +1,7 @@
 package diffscope
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -239,5 +240,29 @@ func BenchmarkCommentLines(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// TestLexingIsBounded: what comes after the bound on all files of a change is not lexed, and said to be so.
+func TestLexingIsBounded(t *testing.T) {
+	t.Parallel()
+	line := "# " + strings.Repeat("c", 98) + "\n"
+	after := folder{}
+	for i := range 12 {
+		after[fmt.Sprintf("%02d.yaml", i)] = strings.Repeat(line, (200<<10)/len(line))
+	}
+	patch, scope, err := Compare(Tree{}, after.tree(t), Paths{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts, err := Inspect(t.Context(), Tree{}, after.tree(t), patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := facts.Churn; c.CommentLines+c.UnlexedLines != scope.LinesChanged() || c.UnlexedLines == 0 || c.CommentLines == 0 {
+		t.Errorf("%+v of %d lines", c, scope.LinesChanged())
+	}
+	if last := facts.Files[11]; last.CommentLines != nil || last.Language != "" {
+		t.Errorf("the last file is past the bound: %+v", last)
 	}
 }

@@ -23,9 +23,9 @@ type FileFacts struct {
 	Path            string `json:"path"`
 	PathBase64      string `json:"path_base64,omitempty"`
 	Bucket          Bucket `json:"bucket"`
-	Language        string `json:"language,omitempty"` // of the lexer; empty when there is none for it
+	Language        string `json:"language,omitempty"` // of the lexer that was asked; empty when none was
 	WhitespaceLines *int   `json:"whitespace_lines"`   // of its lines changed; nil when they were not counted
-	CommentLines    *int   `json:"comment_lines"`      // of its lines changed; nil when no lexer knows the file
+	CommentLines    *int   `json:"comment_lines"`      // of its lines changed; nil when no lexer could tell
 }
 
 // Churn is how much of the lines changed may not matter.
@@ -33,7 +33,7 @@ type Churn struct {
 	WhitespaceLines int `json:"whitespace_lines"` // whose change vanishes when blanks are ignored and blank lines dropped
 	EffectiveLines  int `json:"effective_lines"`  // lines changed without these
 	CommentLines    int `json:"comment_lines"`    // that hold comments and nothing else
-	UnlexedLines    int `json:"unlexed_lines"`    // lines changed in files that no lexer knows: how many are comments is not known
+	UnlexedLines    int `json:"unlexed_lines"`    // lines changed in files of which no lexer could tell: how many are comments is not known
 }
 
 // A Bucket says what kind of file a path is. Each path is in one.
@@ -101,7 +101,7 @@ type NewLink struct {
 // for a context that ended.
 func Inspect(ctx context.Context, before, after Tree, patch Patch) (Facts, error) {
 	f := Facts{Files: []FileFacts{}}
-	classes := newClassifier(before)
+	classes, lexing := newClassifier(before), newLexing()
 	for i := range patch.changes {
 		if err := ctx.Err(); err != nil {
 			return Facts{}, err
@@ -110,7 +110,7 @@ func Inspect(ctx context.Context, before, after Tree, patch Patch) (Facts, error
 		if c.where == ignored {
 			continue
 		}
-		row, err := c.facts(classes)
+		row, err := c.facts(classes, lexing)
 		if err != nil {
 			return Facts{}, fmt.Errorf("facts of %s: %w", printable(c.path), err)
 		}
@@ -135,7 +135,7 @@ func Inspect(ctx context.Context, before, after Tree, patch Patch) (Facts, error
 }
 
 // facts are those of one path.
-func (c *change) facts(classes *classifier) (FileFacts, error) {
+func (c *change) facts(classes *classifier, lexing *lexing) (FileFacts, error) {
 	f := FileFacts{Path: c.row.Path, PathBase64: c.row.PathBase64}
 	var err error
 	if f.Bucket, err = classes.bucket(c); err != nil {
@@ -146,6 +146,9 @@ func (c *change) facts(classes *classifier) (FileFacts, error) {
 	}
 	if f.WhitespaceLines, err = c.whitespaceLines(); err != nil {
 		return f, err
+	}
+	if f.Bucket == Vendored || f.Bucket == Generated || f.Bucket == Lockfile || !lexing.may(c) {
+		return f, nil
 	}
 	f.Language, f.CommentLines, err = c.commentLines()
 	return f, err

@@ -15,7 +15,7 @@ import (
 )
 
 // What is lexed of one side of a file. Beyond any of these nothing is known of its comments. The lexers match backtracking
-// patterns, so their time depends on what an agent wrote: from 0.2 to 6 MB a second for what people write.
+// patterns, so their time depends on what an agent wrote: from 0.07 to 6 MB a second for what people write.
 const (
 	maxLexed     = 256 << 10              // bytes
 	maxLexedLine = 10_000                 // bytes of a line
