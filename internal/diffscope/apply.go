@@ -22,7 +22,7 @@ func Apply(before Tree, patch []byte) (Tree, error) {
 	p := parser{lines: splitLines(string(patch))}
 	edits, err := p.parse()
 	if err != nil {
-		return Tree{}, fmt.Errorf("line %d: %w", p.at+1, err)
+		return Tree{}, &lineError{p.at + 1, err}
 	}
 	if len(edits) == 0 {
 		return Tree{}, fmt.Errorf("there is no patch in it")
@@ -30,7 +30,7 @@ func Apply(before Tree, patch []byte) (Tree, error) {
 	removed, made := map[string]bool{}, map[string]entry{}
 	for _, f := range edits {
 		if err := f.apply(before, removed, made); err != nil {
-			return Tree{}, fmt.Errorf("line %d: %w", f.line, err)
+			return Tree{}, &lineError{f.line, err}
 		}
 	}
 	after := before
@@ -49,6 +49,15 @@ func Apply(before Tree, patch []byte) (Tree, error) {
 	}
 	return after, nil
 }
+
+// A lineError is what is wrong in one line of a patch.
+type lineError struct {
+	line int // from 1
+	err  error
+}
+
+func (e *lineError) Error() string { return fmt.Sprintf("line %d: %v", e.line, e.err) }
+func (e *lineError) Unwrap() error { return e.err }
 
 func (t Tree) hasFileAbove(name string) bool {
 	for i := range len(name) {
