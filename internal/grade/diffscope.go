@@ -3,7 +3,9 @@ package grade
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/assay-ci/assay/internal/diffscope"
@@ -15,6 +17,8 @@ type scopeParams struct {
 	MaxLinesChanged *int     `yaml:"max_lines_changed" doc:"most lines added and removed together in scope" rule:"min=0"`
 	MaxHunks        *int     `yaml:"max_hunks" doc:"most separate places of a change in scope" rule:"min=0"`
 	MaxOutsideFiles *int     `yaml:"max_outside_files" doc:"most files touched outside the files of the case" rule:"min=0"`
+	MaxExcessLines  *int     `yaml:"max_excess_lines" doc:"most lines changed beyond those of the case's reference" rule:"min=0"`
+	MaxRatio        *float64 `yaml:"max_ratio" doc:"most (lines changed + 1) / (lines changed by the case's reference + 1)" rule:"above=0"`
 	Allow           []string `yaml:"allow" doc:"globs; every touched file must match one" rule:"glob"`
 	Deny            []string `yaml:"deny" doc:"globs; no touched file may match one" rule:"glob"`
 	AllowNoChange   bool     `yaml:"allow_no_change" doc:"doing nothing is right in this case" default:"false"`
@@ -24,7 +28,10 @@ type scopeParams struct {
 // does not pass, unless the case says that doing nothing is right: the smallest change is not the best one.
 type scope struct{ scopeParams }
 
-var _ Grader = scope{}
+var (
+	_ Grader      = scope{}
+	_ Referential = scope{}
+)
 
 func buildScope(s Settings) (Grader, error) {
 	var p scopeParams
@@ -32,7 +39,8 @@ func buildScope(s Settings) (Grader, error) {
 		return nil, err
 	}
 	if p.text() == "" {
-		return nil, s.Fault("", "no limit is given", "name at least one of max_files_touched, max_lines_changed, max_hunks, max_outside_files, allow and deny")
+		return nil, s.Fault("", "no limit is given", "name at least one of max_files_touched, max_lines_changed, max_hunks, max_outside_files, max_excess_lines, "+
+			"max_ratio, allow and deny")
 	}
 	return scope{p}, nil
 }
@@ -48,10 +56,14 @@ func (p scopeParams) text() string {
 		{"lines changed", p.MaxLinesChanged},
 		{"hunks", p.MaxHunks},
 		{"files outside", p.MaxOutsideFiles},
+		{"excess lines", p.MaxExcessLines},
 	} {
 		if l.max != nil {
 			parts = append(parts, fmt.Sprintf("%s <= %d", l.name, *l.max))
 		}
+	}
+	if p.MaxRatio != nil {
+		parts = append(parts, fmt.Sprintf("ratio <= %v", *p.MaxRatio))
 	}
 	if len(p.Allow) > 0 {
 		parts = append(parts, "only "+strings.Join(p.Allow, ", "))
@@ -62,12 +74,26 @@ func (p scopeParams) text() string {
 	return strings.Join(parts, "; ")
 }
 
+// NeedsReference implements Referential.
+func (p scopeParams) NeedsReference() []string {
+	var keys []string
+	if p.MaxExcessLines != nil {
+		keys = append(keys, "max_excess_lines")
+	}
+	if p.MaxRatio != nil {
+		keys = append(keys, "max_ratio")
+	}
+	return keys
+}
+
 func (g scope) Grade(_ context.Context, e Evidence) (result.Score, error) {
 	switch {
 	case e.Scope == nil && e.ByAgent:
 		return score(g.text(), false, "the change could not be measured, and the agent's tree was the cause: "+e.Unmeasured, nil)
 	case e.Scope == nil:
 		return score(g.text(), false, "", fmt.Errorf("the change could not be measured: %s", e.Unmeasured))
+	case e.Scope.Reference == nil && len(g.NeedsReference()) > 0:
+		return score(g.text(), false, "", errors.New("there is no reference to measure the change against"))
 	case e.Scope.NoChange && !g.AllowNoChange:
 		return score(g.text(), false, "no change was made", nil)
 	}
@@ -92,10 +118,11 @@ func (j *scopeJudge) limits() {
 	lines := j.limit("lines changed", counts.LinesChanged(), j.MaxLinesChanged,
 		fmt.Sprintf(" (%d added + %d removed)", counts.LinesAdded, counts.LinesRemoved))
 	hunks := j.limit("hunks", counts.Hunks, j.MaxHunks, "")
-	if !files || !lines || !hunks {
+	excess := j.reference()
+	if !files || !lines || !hunks || !excess {
 		j.list("", j.scope.Files)
 	}
-	if j.MaxLinesChanged != nil || j.MaxHunks != nil {
+	if j.MaxLinesChanged != nil || j.MaxHunks != nil || len(j.NeedsReference()) > 0 {
 		j.uncounted()
 	}
 	if outside := j.scope.Outside; j.MaxOutsideFiles != nil || outside.FilesTouched > 0 {
@@ -120,6 +147,38 @@ func (j *scopeJudge) limit(name string, n int, limit *int, detail string) bool {
 		return false
 	}
 	return true
+}
+
+// reference judges how far the change goes beyond the reference of its case, if there is one, and tells whether it keeps
+// the limits. Of a size that is only a bound nobody knows how far it goes.
+func (j *scopeJudge) reference() bool {
+	r := j.scope.Reference
+	if r == nil {
+		return true
+	}
+	lines := j.limit("excess lines", r.ExcessLines, j.MaxExcessLines, fmt.Sprintf(" (reference changes %d)", r.LinesChanged))
+	ratio := j.ratio(r.Ratio)
+	if limited := j.MaxExcessLines != nil || j.MaxRatio != nil; limited && r.Approximate {
+		j.failed = true
+		j.said = append(j.said, "how far it goes beyond the reference is not known exactly")
+	}
+	return lines && ratio
+}
+
+// ratio is limit for the ratio.
+func (j *scopeJudge) ratio(r float64) bool {
+	shown := math.Round(r*1000) / 1000
+	if j.MaxRatio == nil {
+		j.said = append(j.said, fmt.Sprintf("ratio %v (no limit)", shown))
+		return true
+	}
+	holds := r <= *j.MaxRatio
+	if holds != (shown <= *j.MaxRatio) {
+		shown = r // what is shown must not deny what is said of it
+	}
+	j.said = append(j.said, "ratio "+against(shown, *j.MaxRatio))
+	j.failed = j.failed || !holds
+	return holds
 }
 
 // uncounted fails a limit on lines or hunks when a changed file has none that were counted: the true number is larger

@@ -83,6 +83,79 @@ func TestScope(t *testing.T) {
 	}
 }
 
+func TestScopeReference(t *testing.T) {
+	t.Parallel()
+	against := func(s *diffscope.Scope, reference int) *diffscope.Scope {
+		size := diffscope.Scope{Counts: diffscope.Counts{FilesTouched: 1, LinesAdded: reference}}
+		s.Reference = s.Against([]diffscope.Scope{size})
+		return s
+	}
+	large := func(reference int) *diffscope.Scope {
+		return against(scopeOf([]diffscope.Row{row("src/a.js", 14, 6)}, nil), reference)
+	}
+	uncounted := scopeOf([]diffscope.Row{row("src/a.js", 1, 1), {Path: "big.bin", Status: "modified", Uncounted: "too_large"}}, nil)
+	uncounted.Approximate = true
+	bound := large(20)
+	bound.Reference.Approximate = true
+	const counts = "files touched 1 (no limit); lines changed 20 (14 added + 6 removed) (no limit); hunks 1 (no limit); "
+	for _, tt := range []struct {
+		name     string
+		params   scopeParams
+		scope    *diffscope.Scope
+		passed   bool
+		evidence string
+	}{
+		{"told without a limit on it", scopeParams{MaxHunks: ptr(1)}, large(8), true,
+			"files touched 1 (no limit); lines changed 20 (14 added + 6 removed) (no limit); hunks 1 <= 1; " +
+				"excess lines 12 (reference changes 8) (no limit); ratio 2.333 (no limit)"},
+		{"excess lines", scopeParams{MaxExcessLines: ptr(5)}, large(8), false,
+			counts + "excess lines 12 > 5 (reference changes 8); ratio 2.333 (no limit)\nsrc/a.js modified +14 -6, hunks 1"},
+		{"excess lines are inclusive", scopeParams{MaxExcessLines: ptr(12)}, large(8), true,
+			counts + "excess lines 12 <= 12 (reference changes 8); ratio 2.333 (no limit)"},
+		{"ratio", scopeParams{MaxRatio: ptr(2.)}, large(8), false,
+			counts + "excess lines 12 (reference changes 8) (no limit); ratio 2.333 > 2\nsrc/a.js modified +14 -6, hunks 1"},
+		{"ratio is inclusive", scopeParams{MaxRatio: ptr(2.1)}, large(9), true,
+			counts + "excess lines 11 (reference changes 9) (no limit); ratio 2.1 <= 2.1"},
+		{"a rounded ratio does not deny the verdict", scopeParams{MaxRatio: ptr(2.333)}, large(8), false,
+			counts + "excess lines 12 (reference changes 8) (no limit); ratio 2.3333333333333335 > 2.333\nsrc/a.js modified +14 -6, hunks 1"},
+		{"a smaller change than the reference", scopeParams{MaxExcessLines: ptr(0), MaxRatio: ptr(1.)}, large(99), true,
+			counts + "excess lines 0 <= 0 (reference changes 99); ratio 0.21 <= 1"},
+		{"of an uncounted file", scopeParams{MaxExcessLines: ptr(50)}, against(uncounted, 8), false,
+			"files touched 2 (no limit); lines changed 2 (1 added + 1 removed) (no limit); hunks 1 (no limit); " +
+				"excess lines 0 <= 50 (reference changes 8); ratio 0.333 (no limit); how far it goes beyond the reference is not known exactly; " +
+				"big.bin changed and was not counted (too_large); the numbers are bounds"},
+		{"of a reference that is a bound", scopeParams{MaxRatio: ptr(3.)}, bound, false,
+			counts + "excess lines 0 (reference changes 20) (no limit); ratio 1 <= 3; how far it goes beyond the reference is not known exactly"},
+		{"a bound without a limit on it", scopeParams{MaxHunks: ptr(1)}, bound, true,
+			"files touched 1 (no limit); lines changed 20 (14 added + 6 removed) (no limit); hunks 1 <= 1; " +
+				"excess lines 0 (reference changes 20) (no limit); ratio 1 (no limit)"},
+		{"no change", scopeParams{MaxExcessLines: ptr(9)}, against(scopeOf(nil, nil), 8), false, "no change was made"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			check(t, build(t, tt.params), Evidence{Scope: tt.scope}, tt.passed, tt.evidence)
+		})
+	}
+	checkError(t, build(t, scopeParams{MaxRatio: ptr(3.)}), Evidence{Scope: scopeOf([]diffscope.Row{row("a", 1, 1)}, nil)},
+		"there is no reference to measure the change against")
+}
+
+func TestScopeNeedsReference(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		params scopeParams
+		want   string
+	}{
+		{scopeParams{MaxHunks: ptr(1)}, "[]"},
+		{scopeParams{MaxExcessLines: ptr(0)}, "[max_excess_lines]"},
+		{scopeParams{MaxExcessLines: ptr(0), MaxRatio: ptr(2.)}, "[max_excess_lines max_ratio]"},
+	} {
+		if got := fmt.Sprint(build(t, tt.params).(Referential).NeedsReference()); got != tt.want {
+			t.Errorf("%+v needs the reference for %s, want %s", tt.params, got, tt.want)
+		}
+	}
+}
+
 func TestScopeUnmeasured(t *testing.T) {
 	t.Parallel()
 	g := build(t, scopeParams{MaxHunks: ptr(1)})

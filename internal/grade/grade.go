@@ -43,6 +43,12 @@ type Checker interface {
 	Check(caseDir fs.FS) error
 }
 
+// Referential is a grader that measures against the reference of its case. NeedsReference names the settings that do;
+// without any, it does not.
+type Referential interface {
+	NeedsReference() []string
+}
+
 // Evidence is all that a grader may look at.
 type Evidence struct {
 	Tree    fs.FS                                                // the agent's frozen tree, hidden assets absent; links are not followed

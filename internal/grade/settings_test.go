@@ -55,7 +55,7 @@ func TestEveryParameterDecodes(t *testing.T) {
 - {id: c, type: tests, run: x, report: "out/**/*.xml"}
 - {id: d, type: files, present: [utc], absent: [eval], in: [src], exist: [a.js], missing: [b.js], equal: {a.js: fixture/a.js}}
 - {id: e, type: trace, require_tools: [edit], forbid_tools: [fetch], order: [read, edit], max_tool_calls: 9, max_turns: 5, max_tokens: 10000, max_cost_usd: 0.5}
-- {id: f, type: diff_scope, max_files_touched: 1, max_lines_changed: 8, max_hunks: 2, max_outside_files: 0, allow: ["src/**"], deny: [".github/**"], allow_no_change: true}
+- {id: f, type: diff_scope, max_files_touched: 1, max_lines_changed: 8, max_hunks: 2, max_outside_files: 0, max_excess_lines: 5, max_ratio: 1.5, allow: ["src/**"], deny: [".github/**"], allow_no_change: true}
 `)
 	written := map[string]bool{}
 	for _, a := range all {
