@@ -27,6 +27,8 @@ func newCheck(x IO) *cobra.Command {
 			if err == nil && preflight {
 				unreached, err = w.kit.Preflight(cmd.Context(), w.plan.Cells, x.getenv("PATH"))
 				err = w.project.relate(err)
+			} else if err == nil {
+				err = w.project.relate(w.kit.CheckReferences(cmd.Context()))
 			}
 			if asJSON {
 				err = checkJSON(x, w, unreached, err)

@@ -272,7 +272,8 @@ var readmeSuite = map[string]string{
 	"skills/investigating-bugs/SKILL.md": "Look twice.\n",
 	"evals/timezone/fixture/src/due.js":  "export const due = (d) => d.getDate();\n",
 	"evals/timezone/hidden/due.test.js":  "",
-	"evals/timezone/reference.patch":     "diff --git a/src/due.js b/src/due.js\n",
+	"evals/timezone/reference.patch": "--- a/src/due.js\n+++ b/src/due.js\n@@ -1 +1 @@\n" +
+		"-export const due = (d) => d.getDate();\n+export const due = (d) => d.getUTCDate();\n",
 }
 
 // TestReadmeSuite writes the YAML of the README to the files that it is said to be, and checks it without a fault.

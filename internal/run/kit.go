@@ -46,6 +46,9 @@ type task struct {
 
 	mu     sync.Mutex
 	before *diffscope.Tree // of every place of the case, when nothing but its source decides it
+
+	patch    []byte            // the reference, after the preflight
+	measured []diffscope.Scope // the reference, on that tree
 }
 
 // A grader is an assertion of a case, built.

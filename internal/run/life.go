@@ -45,6 +45,8 @@ type life struct {
 	place         *sandbox.Place // where the agent works; nil once it is closed
 	request       harness.Task
 	before, after *diffscope.Tree
+	shared        bool              // before is that of other cells too
+	references    []diffscope.Scope // of the case, measured on before; empty when it has none
 	outcome       harness.Outcome
 	grading       *sandbox.Place // made when the first grader asks for it
 }
@@ -80,6 +82,7 @@ func (l *life) run(ctx context.Context) error {
 		{l.open, &l.res.Took.Place},
 		{l.setup, &l.res.Took.Place},
 		{l.snapshotBefore, &l.res.Took.Scope},
+		{l.refer, &l.res.Took.Scope},
 		{l.drive, &l.res.Took.Agent},
 		{l.stop, &l.res.Took.Agent},
 		{l.snapshotAfter, &l.res.Took.Scope},
@@ -192,8 +195,8 @@ func (l *life) setup(ctx context.Context) error {
 // serves every cell of the case.
 func (l *life) snapshotBefore(ctx context.Context) error {
 	cond := l.kit.conditions[l.cell.Condition]
-	shared := len(l.task.Setup) == 0 && len(cond.Files) == 0 && l.task.env == nil && l.task.Source.Isolation != "worktree"
-	tree, err := l.task.firstTree(ctx, l.place.Work, shared)
+	l.shared = len(l.task.Setup) == 0 && len(cond.Files) == 0 && l.task.env == nil && l.task.Source.Isolation != "worktree"
+	tree, err := l.task.firstTree(ctx, l.place.Work, l.shared)
 	if err != nil {
 		return &fault{trace.ClassUnmeasured, err}
 	}
@@ -216,6 +219,16 @@ func (t *task) firstTree(ctx context.Context, work string, shared bool) (diffsco
 		t.before = &tree
 	}
 	return *t.before, nil
+}
+
+// refer measures the reference of the case on the tree that the agent starts from. One that does not apply is found before
+// the agent costs anything.
+func (l *life) refer(context.Context) error {
+	var err error
+	if l.references, err = l.task.references(*l.before, l.shared); err != nil {
+		return &fault{trace.ClassGrader, err}
+	}
+	return nil
 }
 
 // drive lets the agent work, and writes what it does to the ledger as it comes.
@@ -264,21 +277,34 @@ func (l *life) snapshotAfter(ctx context.Context) error {
 	return nil
 }
 
-// measure writes the patch and the size of the change, and gives the agent's place back.
+// measure takes the size of the change, and gives the agent's place back.
 func (l *life) measure(ctx context.Context) error {
 	if l.after != nil {
-		patch, scope, err := diffscope.Compare(*l.before, *l.after, diffscope.Paths{Files: l.task.Files, Ignore: l.task.Ignore})
-		if err != nil {
-			return &fault{trace.ClassUnmeasured, err}
-		}
-		l.res.DiffScope = &scope
-		if !patch.Empty() {
-			if _, err := patch.WriteTo(l.entry.Create("diff.patch")); err != nil {
-				return err
-			}
+		if err := l.size(ctx); err != nil {
+			return err
 		}
 	}
 	return l.leave(ctx)
+}
+
+// size measures the change, sets it against the reference, finds what else is known of it and writes its patch.
+func (l *life) size(ctx context.Context) error {
+	patch, scope, err := diffscope.Compare(*l.before, *l.after, diffscope.Paths{Files: l.task.Files, Ignore: l.task.Ignore})
+	if err != nil {
+		return &fault{trace.ClassUnmeasured, err}
+	}
+	facts, err := diffscope.Inspect(ctx, *l.before, *l.after, patch)
+	if err != nil {
+		return &fault{trace.ClassUnmeasured, err}
+	}
+	scope.Reference, scope.Facts = scope.Against(l.references), &facts
+	l.res.DiffScope = &scope
+	if !patch.Empty() {
+		if _, err := patch.WriteTo(l.entry.Create("diff.patch")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // leave closes the agent's place: it is not needed any more, and its disk may be.

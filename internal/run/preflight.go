@@ -114,13 +114,15 @@ func (k *Kit) checkTasks() error {
 	return errors.Join(faults...)
 }
 
-// checkGraders lets each grader look for the files of its case that it names.
+// checkGraders lets each grader look for what it needs of its case: files that it names, and the reference.
 func (k *Kit) checkGraders() error {
 	var faults []error
 	for _, c := range k.suite.Cases {
 		dir, err := fs.Sub(k.fsys, c.Dir)
 		faults = append(faults, err)
-		for _, g := range k.cases[c.ID].graders {
+		t := k.cases[c.ID]
+		for _, g := range t.graders {
+			faults = append(faults, t.needsReference(g))
 			if checker, ok := g.Grader.(grade.Checker); ok && err == nil {
 				faults = append(faults, checker.Check(dir))
 			}
@@ -245,7 +247,8 @@ func (k *Kit) Preflight(ctx context.Context, cells []plan.Cell, path string) ([]
 	return out, nil
 }
 
-// reach finds the tree and the hidden assets of one case and the tools it names, and returns what is wrong with each.
+// reach finds the tree, the hidden assets and the reference of one case and the tools it names, and returns what is wrong
+// with each.
 func (k *Kit) reach(ctx context.Context, t *task, path string) (missing []error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
@@ -258,6 +261,11 @@ func (k *Kit) reach(ctx context.Context, t *task, path string) (missing []error)
 	}
 	if t.assets, err = k.sandbox.Assets(ctx, t.Case); err != nil {
 		missing = append(missing, placed(err, t.Fixtures))
+	}
+	if t.source != nil {
+		if err := k.checkReference(ctx, t); err != nil {
+			missing = append(missing, err)
+		}
 	}
 	return missing
 }

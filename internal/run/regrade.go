@@ -66,12 +66,22 @@ func (k *Kit) relive(ctx context.Context, c plan.Cell, e *result.Entry, kept res
 			return l.res, errors.Join(err, l.close(context.WithoutCancel(ctx)))
 		}
 	}
-	err := errors.Join(l.measure(ctx), l.grade(ctx))
+	err := l.assess(ctx)
 	if err = errors.Join(err, l.close(context.WithoutCancel(ctx))); err != nil {
 		l.fail(err)
 	}
 	l.res.Took.Total = kept.Took.Agent + time.Since(started)
 	return l.res, nil
+}
+
+// assess measures and grades the work, up to the first thing that cannot be done.
+func (l *life) assess(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{l.refer, l.measure, l.grade} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rebuild makes the tree that the agent left from the first tree and the kept patch, and takes the other evidence over.
