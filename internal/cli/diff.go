@@ -11,6 +11,7 @@ import (
 func newDiff(x IO) *cobra.Command {
 	var scope diffscope.Paths
 	var asJSON, patch bool
+	var references []string
 	cmd := &cobra.Command{
 		Use:   "diff BEFORE AFTER",
 		Short: "measure how large the change between two folders is",
@@ -49,6 +50,9 @@ a folder could not be measured.`,
 			if patch {
 				return printPatch(x, p)
 			}
+			if s.Reference, err = againstReferences(trees[0], s, scope, references); err != nil {
+				return err
+			}
 			facts, err := diffscope.Inspect(cmd.Context(), trees[0], trees[1], p)
 			if err != nil {
 				return unmeasured(err)
@@ -63,9 +67,11 @@ a folder could not be measured.`,
 	f := cmd.Flags()
 	f.StringArrayVar(&scope.Files, "files", nil, "`glob` that is in scope; repeatable. Created files always are (default: everything)")
 	f.StringArrayVar(&scope.Ignore, "ignore", nil, "`glob` of created files that do not count; repeatable")
+	f.StringArrayVar(&references, "reference", nil, "`patch` that is known to be right, to compare the size with; of several, the one that is exceeded least")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	f.BoolVar(&patch, "patch", false, "print the patch and nothing else")
 	cmd.MarkFlagsMutuallyExclusive("json", "patch")
+	cmd.MarkFlagsMutuallyExclusive("reference", "patch")
 	return cmd
 }
 

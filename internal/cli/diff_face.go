@@ -145,7 +145,8 @@ func (f *face) reference(e *diffscope.Excess) {
 	if e == nil {
 		return
 	}
-	size := fmt.Sprintf("%s more than the reference, %.2f times its size", plural(e.ExcessLines, "line"), e.Ratio)
+	size := fmt.Sprintf("%s more than the reference, which changes %s in %s; ratio %.2f",
+		plural(e.ExcessLines, "line"), plural(e.LinesChanged, "line"), plural(e.FilesTouched, "file"), e.Ratio)
 	items := []string{size}
 	if e.FilePrecision != nil {
 		items = append(items, fmt.Sprintf("%d %% of the files touched are touched by the reference", percent(*e.FilePrecision)))
