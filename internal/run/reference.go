@@ -90,7 +90,7 @@ func (k *Kit) sourceTree(ctx context.Context, t *task) (tree diffscope.Tree, kno
 	if err != nil {
 		return diffscope.Tree{}, false, nil
 	}
-	tree, err = diffscope.Snapshot(ctx, p.Work)
+	tree, err = t.firstTree(ctx, p.Work, t.Source.Repo != nil)
 	return tree, err == nil, errors.Join(err, p.Close(context.WithoutCancel(ctx)))
 }
 
