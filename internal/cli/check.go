@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,11 +25,8 @@ func newCheck(x IO) *cobra.Command {
 				defer w.close()
 			}
 			var unreached []run.Unreachable
-			if err == nil && preflight {
-				unreached, err = w.kit.Preflight(cmd.Context(), w.plan.Cells, x.getenv("PATH"))
-				err = w.project.relate(err)
-			} else if err == nil {
-				err = w.project.relate(w.kit.CheckReferences(cmd.Context()))
+			if err == nil {
+				unreached, err = w.check(cmd.Context(), x, preflight)
 			}
 			if asJSON {
 				err = checkJSON(x, w, unreached, err)
@@ -52,6 +50,24 @@ func newCheck(x IO) *cobra.Command {
 	allowFlag(cmd, &allow)
 	baseFlag(cmd, &base)
 	return cmd
+}
+
+// check looks for what only the trees of the cases show: references that do not apply, and with the preflight all that
+// cannot be reached. Its warnings join those of the suite.
+func (w *work) check(ctx context.Context, x IO, preflight bool) ([]run.Unreachable, error) {
+	if !preflight {
+		return nil, w.project.relate(w.kit.CheckReferences(ctx))
+	}
+	unreached, err := w.kit.Preflight(ctx, w.plan.Cells, x.getenv("PATH"))
+	if err != nil {
+		return nil, w.project.relate(err)
+	}
+	warnings, err := w.kit.Unmatched(ctx)
+	for _, warning := range w.project.relative(warnings) {
+		fmt.Fprintln(x.Err, warning.Error())
+	}
+	w.suite.Warnings = append(w.suite.Warnings, warnings...)
+	return unreached, err
 }
 
 // checkJSON prints what was found for programs: the faults in err, or the cases and what cannot be reached. Its error is

@@ -105,6 +105,15 @@ func (p patterns) cover(name string) bool {
 	return false
 }
 
+// Covers tells whether a glob of [Paths] covers a path of the tree. The error is for a glob that is none.
+func (t Tree) Covers(glob string) (bool, error) {
+	p, err := globs([]string{glob})
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(t.entries, func(e entry) bool { return p.cover(e.path) }), nil
+}
+
 // A change is one path that differs between two trees.
 type change struct {
 	path     string

@@ -110,6 +110,22 @@ func TestReferenceRefuses(t *testing.T) {
 	}
 }
 
+func TestCovers(t *testing.T) {
+	t.Parallel()
+	tree := folder{"src/a.go": "1\n", "README": "r\n"}.tree(t)
+	for glob, want := range map[string]bool{
+		"src": true, "./src/": true, ".": true, "src/*.go": true, "**/*.go": true, "README": true,
+		"sr": false, "*.go": false, "src/b": false, "README/x": false,
+	} {
+		if got, err := tree.Covers(glob); err != nil || got != want {
+			t.Errorf("%s: %v, %v, want %v", glob, got, err, want)
+		}
+	}
+	if _, err := tree.Covers("[a"); err == nil {
+		t.Error("a broken glob is no error")
+	}
+}
+
 // TestReferenceLaws holds on any trees: who makes exactly the reference exceeds it by nothing, who changes nothing has no
 // precision, and a further reference never makes the excess larger.
 func TestReferenceLaws(t *testing.T) {

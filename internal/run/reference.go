@@ -68,9 +68,38 @@ func (k *Kit) readReference(t *task) error {
 	return nil
 }
 
+// Unmatched warns of the entries of files that match nothing in the repository of their case, once the preflight has
+// fetched it. Those of a folder are found when the suite is loaded.
+func (k *Kit) Unmatched(ctx context.Context) (suite.Problems, error) {
+	var warnings suite.Problems
+	for _, c := range k.suite.Cases {
+		if c.Source.Repo == nil || len(c.Files) == 0 {
+			continue
+		}
+		before, known, err := k.sourceTree(ctx, k.cases[c.ID])
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			continue
+		}
+		for i, glob := range c.Files {
+			hit, err := before.Covers(glob)
+			if err != nil {
+				return nil, err
+			}
+			if !hit {
+				warnings = append(warnings, suite.Problem{Pos: c.FilesAt[i], Level: suite.LevelWarning,
+					Msg: fmt.Sprintf("files: %q matches nothing in the source", glob)})
+			}
+		}
+	}
+	return warnings, nil
+}
+
 // sourceTree is the tree that agents start from when neither setup nor environment nor the files of every condition
 // change it. It is not known either when it lies in a repository that was not fetched, or that no place can be made of: the
-// cells say why.
+// cells say why. No cell may run yet.
 func (k *Kit) sourceTree(ctx context.Context, t *task) (tree diffscope.Tree, known bool, err error) {
 	isBare := func(c suite.Condition) bool { return len(c.Files) == 0 }
 	if len(t.Setup) > 0 || t.env != nil || !slices.ContainsFunc(k.suite.Conditions, isBare) {
@@ -82,6 +111,9 @@ func (k *Kit) sourceTree(ctx context.Context, t *task) (tree diffscope.Tree, kno
 			err = fmt.Errorf("source of case %s: %w", t.ID, err)
 		}
 		return tree, err == nil, err
+	}
+	if t.before != nil {
+		return *t.before, true, nil
 	}
 	if t.source == nil {
 		return diffscope.Tree{}, false, nil

@@ -582,7 +582,12 @@ func (l *loader) trees(d *doc, raw caseFile, c *Case) {
 	}
 	others := l.others(d, raw, c)
 	d.secret(c)
-	d.matching(raw.Files, source)
+	for i := range raw.Files {
+		c.FilesAt = append(c.FilesAt, d.pos(fmt.Sprintf("files[%d]", i)))
+	}
+	if len(c.Setup) == 0 { // which may make what is not there yet
+		d.matching(raw.Files, source)
+	}
 	c.SourceDigest = sourceDigest(c.Source, source)
 	c.AgentDigest = agentDigest(c, others)
 	c.GradeDigest = gradeDigest(c, hidden, reference)
@@ -686,14 +691,14 @@ func (l *loader) caseSource(d *doc, raw sourceRow, c *Case) tree {
 	return d.tree(&l.files, c.Source.Path, n, "path")
 }
 
-// matching warns of entries of the diff-scope set that match no file of a source folder.
+// matching warns of entries of the diff-scope set that match no file of a source folder. Of a repository the preflight does.
 func (d *doc) matching(globs []string, source tree) {
 	if source.entries == nil {
 		return
 	}
 	for i, g := range globs {
-		g = strings.TrimSuffix(path.Clean(g), "/")
-		hit := slices.ContainsFunc(source.entries, func(e entry) bool {
+		g = path.Clean(g)
+		hit := g == "." || slices.ContainsFunc(source.entries, func(e entry) bool {
 			ok, _ := doublestar.Match(g, e.path)
 			return ok || strings.HasPrefix(e.path, g+"/")
 		})

@@ -67,6 +67,7 @@ type Case struct {
 	Setup        []Command
 	Environment  Block // kind "none" when absent
 	Files        []string
+	FilesAt      []Pos // of each entry of Files
 	Ignore       []string
 	Hidden       string // slash path of the folder, or empty
 	Fixtures     *Repo
