@@ -27,24 +27,39 @@ type caseCells struct {
 	scored, passed                scopes
 }
 
+// A size is a measured diff scope, with the facts beside it where they are known.
+type size struct {
+	Scope
+	facts *DiffFacts
+}
+
 // scopes are the measured sizes of a set of cells.
 type scopes struct {
-	sizes      []Scope
+	sizes      []size
 	unmeasured int
 }
 
-func (s *scopes) add(size *Scope) {
-	if size == nil {
+func (s *scopes) add(r Run) {
+	if r.DiffScope == nil {
 		s.unmeasured++
 		return
 	}
-	s.sizes = append(s.sizes, *size)
+	s.sizes = append(s.sizes, size{*r.DiffScope, r.DiffFacts})
 }
 
 func (s *scopes) values(number func(Scope) int) []float64 {
 	v := make([]float64, len(s.sizes))
 	for i, size := range s.sizes {
-		v[i] = float64(number(size))
+		v[i] = float64(number(size.Scope))
+	}
+	return v
+}
+
+// known are the values of a number that not every size has.
+func (s *scopes) known(number func(size) *float64) []float64 {
+	var v []float64
+	for _, size := range s.sizes {
+		v = appendKnown(v, number(size))
 	}
 	return v
 }
@@ -92,9 +107,9 @@ func (a *arm) add(name string, r *record) {
 	c.turns = appendKnown(c.turns, r.run.Turns)
 	c.tokens = appendKnown(c.tokens, r.run.Result.Tokens)
 	c.duration = appendKnown(c.duration, r.run.Result.TimeSeconds)
-	c.scored.add(r.run.DiffScope)
+	c.scored.add(r.run)
 	if r.run.Status == result.Passed {
-		c.passed.add(r.run.DiffScope)
+		c.passed.add(r.run)
 	}
 }
 
@@ -162,8 +177,9 @@ func (a *arm) summary() Arm {
 		Turns:    a.overCases(func(c *caseCells) []float64 { return c.turns }),
 		Duration: a.overCases(func(c *caseCells) []float64 { return c.duration }),
 		DiffScope: ArmScope{
-			Scored: a.scope(func(c *caseCells) scopes { return c.scored }),
-			Passed: a.scope(func(c *caseCells) scopes { return c.passed }),
+			Scored:  a.scope(func(c *caseCells) scopes { return c.scored }),
+			Passed:  a.scope(func(c *caseCells) scopes { return c.passed }),
+			Signals: a.signals(),
 		},
 	}
 	tallies := a.tallies()
@@ -249,6 +265,15 @@ func (a *arm) scope(of func(*caseCells) scopes) ScopeMedians {
 	out.LinesAdded = over(func(s Scope) int { return s.LinesAdded })
 	out.LinesRemoved = over(func(s Scope) int { return s.LinesRemoved })
 	out.Hunks = over(func(s Scope) int { return s.Hunks })
+	overKnown := func(number func(size) *float64) *Estimate {
+		return a.overCases(func(c *caseCells) []float64 {
+			s := of(c)
+			return s.known(number)
+		})
+	}
+	out.EffectiveLines = overKnown(size.effectiveLines)
+	out.TestShare, out.DocsShare, out.GeneratedShare = overKnown(size.testShare), overKnown(size.docsShare), overKnown(size.generatedShare)
+	out.ExcessLines, out.Ratio = overKnown(size.excessLines), overKnown(size.ratio)
 	return out
 }
 

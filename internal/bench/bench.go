@@ -137,9 +137,7 @@ func newRecord(r result.Result, evalID int) *record {
 	for _, f := range r.Findings {
 		rec.run.Notes = append(rec.run.Notes, clip(strings.Join(slices.DeleteFunc([]string{f.Kind, f.Path, f.Text}, isEmpty), ": ")))
 	}
-	if s := r.DiffScope; s != nil {
-		rec.run.DiffScope = &Scope{s.FilesTouched, s.LinesAdded, s.LinesRemoved, s.Hunks, s.NoChange, s.Approximate}
-	}
+	rec.run.measure(r)
 	rec.assert(r.Scores)
 	return rec
 }
@@ -261,7 +259,10 @@ func scopeRow(r Run) ScopeRow {
 	row := ScopeRow{Case: r.Case, Harness: r.Harness, Model: r.Model, Trial: r.Trial, Status: r.Status, Unmeasured: r.Unmeasured}
 	if s := r.DiffScope; s != nil {
 		row.FilesTouched, row.LinesAdded, row.LinesRemoved, row.Hunks = &s.FilesTouched, &s.LinesAdded, &s.LinesRemoved, &s.Hunks
-		row.NoChange, row.Approximate = &s.NoChange, &s.Approximate
+		row.NoChange, row.Approximate, row.OutsideFiles = &s.NoChange, &s.Approximate, s.OutsideFiles
+	}
+	if f := r.DiffFacts; f != nil {
+		row.EffectiveLines = &f.EffectiveLines
 	}
 	return row
 }

@@ -148,19 +148,27 @@ type Cost struct {
 // ArmScope is the size of the changes of an arm, over all scored cells and over the passed ones. A failed cell that
 // changed nothing is not a small fix, so pages show the passed ones.
 type ArmScope struct {
-	Scored ScopeMedians `json:"scored"`
-	Passed ScopeMedians `json:"passed"`
+	Scored  ScopeMedians `json:"scored"`
+	Passed  ScopeMedians `json:"passed"`
+	Signals ArmSignals   `json:"signals"` // over all scored cells
 }
 
-// ScopeMedians are medians over cases of the median of a case's trials.
+// ScopeMedians are medians over cases of the median of a case's trials. From effective_lines on they are over the trials
+// of which the number is known; n says how many cases have any.
 type ScopeMedians struct {
-	Cells        int       `json:"cells"`      // with a measured diff scope
-	Unmeasured   int       `json:"unmeasured"` // without one; they are in no median
-	FilesTouched *Estimate `json:"files_touched"`
-	LinesChanged *Estimate `json:"lines_changed"` // added and removed together
-	LinesAdded   *Estimate `json:"lines_added"`
-	LinesRemoved *Estimate `json:"lines_removed"`
-	Hunks        *Estimate `json:"hunks"`
+	Cells          int       `json:"cells"`      // with a measured diff scope
+	Unmeasured     int       `json:"unmeasured"` // without one; they are in no median
+	FilesTouched   *Estimate `json:"files_touched"`
+	LinesChanged   *Estimate `json:"lines_changed"` // added and removed together
+	LinesAdded     *Estimate `json:"lines_added"`
+	LinesRemoved   *Estimate `json:"lines_removed"`
+	Hunks          *Estimate `json:"hunks"`
+	EffectiveLines *Estimate `json:"effective_lines"` // lines changed without those that only move blanks
+	TestShare      *Estimate `json:"test_share"`      // of the lines changed, 0 to 1; of trials that changed lines
+	DocsShare      *Estimate `json:"docs_share"`
+	GeneratedShare *Estimate `json:"generated_share"` // generated, vendored and lockfiles together
+	ExcessLines    *Estimate `json:"excess_lines"`    // over the reference; of cases that have one
+	Ratio          *Estimate `json:"ratio"`           // of the size to that of the reference; of cases that have one
 }
 
 // A CaseArm is what one arm did on one case.
@@ -293,6 +301,8 @@ type Run struct {
 	Turns         *int               `json:"turns"`
 	DiffScope     *Scope             `json:"diff_scope"`
 	Unmeasured    *result.Unmeasured `json:"unmeasured,omitempty"` // why there is no diff scope
+	DiffFacts     *DiffFacts         `json:"diff_facts"`           // nil: not looked for, or no diff scope
+	TraceChurn    *TraceChurn        `json:"trace_churn"`          // nil: the trace shows no edits, or there is no diff scope
 }
 
 // Arm names the arm of the run.
@@ -320,14 +330,17 @@ type Expectation struct {
 	Gate     bool   `json:"gate"`
 }
 
-// A Scope is the size of one change.
+// A Scope is the size of one change. The first four numbers count what is in scope.
 type Scope struct {
-	FilesTouched int  `json:"files_touched"`
-	LinesAdded   int  `json:"lines_added"`
-	LinesRemoved int  `json:"lines_removed"`
-	Hunks        int  `json:"hunks"`
-	NoChange     bool `json:"no_change"`
-	Approximate  bool `json:"approximate"` // the numbers are bounds
+	FilesTouched int     `json:"files_touched"`
+	LinesAdded   int     `json:"lines_added"`
+	LinesRemoved int     `json:"lines_removed"`
+	Hunks        int     `json:"hunks"`
+	NoChange     bool    `json:"no_change"`
+	Approximate  bool    `json:"approximate"`   // the numbers are bounds
+	OutsideFiles *int    `json:"outside_files"` // existing files outside scope that were edited or deleted; nil when not known
+	OutsideLines *int    `json:"outside_lines"` // added and removed in them; nil when not known, or only a bound is
+	Reference    *Excess `json:"reference"`     // nil: the case has no reference
 }
 
 // LinesChanged is added and removed together.
@@ -335,18 +348,20 @@ func (s Scope) LinesChanged() int { return s.LinesAdded + s.LinesRemoved }
 
 // A ScopeRow is the diff scope of one cell that was run. The numbers are null where it was not measured.
 type ScopeRow struct {
-	Case         string             `json:"case"`
-	Harness      string             `json:"harness"`
-	Model        string             `json:"model"`
-	Trial        int                `json:"trial"`
-	Status       result.Status      `json:"status"`
-	FilesTouched *int               `json:"files_touched"`
-	LinesAdded   *int               `json:"lines_added"`
-	LinesRemoved *int               `json:"lines_removed"`
-	Hunks        *int               `json:"hunks"`
-	NoChange     *bool              `json:"no_change"`
-	Approximate  *bool              `json:"approximate"`
-	Unmeasured   *result.Unmeasured `json:"unmeasured,omitempty"`
+	Case           string             `json:"case"`
+	Harness        string             `json:"harness"`
+	Model          string             `json:"model"`
+	Trial          int                `json:"trial"`
+	Status         result.Status      `json:"status"`
+	FilesTouched   *int               `json:"files_touched"`
+	LinesAdded     *int               `json:"lines_added"`
+	LinesRemoved   *int               `json:"lines_removed"`
+	Hunks          *int               `json:"hunks"`
+	NoChange       *bool              `json:"no_change"`
+	Approximate    *bool              `json:"approximate"`
+	OutsideFiles   *int               `json:"outside_files"`
+	EffectiveLines *int               `json:"effective_lines"`
+	Unmeasured     *result.Unmeasured `json:"unmeasured,omitempty"`
 }
 
 // A Missing cell was planned and is in no rate.

@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"reflect"
@@ -13,6 +14,7 @@ import (
 	invopop "github.com/invopop/jsonschema"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/assay-ci/assay/internal/diffscope"
 	"github.com/assay-ci/assay/internal/result"
 )
 
@@ -90,6 +92,9 @@ func dress(r *result.Result, i int) {
 			panic(err)
 		}
 	}
+	if r.DiffScope != nil {
+		know(r)
+	}
 	if r.Status == result.Failed {
 		r.Scores[0].Evidence = "exit 1: <img src=x onerror=alert(1)> | [click](https://evil.example) `tick` @octocat #1\n--- FAIL: TestWeekly\n\x1b[31m"
 	}
@@ -103,6 +108,47 @@ func dress(r *result.Result, i int) {
 	}
 	if i%7 == 0 {
 		r.Findings = []result.Finding{{Kind: "git_created", Path: "sub/.git", Text: "a new .git folder"}}
+	}
+}
+
+// know gives a measured result of the demo what is known beside its size. One cell comes from before facts were looked for.
+func know(r *result.Result) {
+	s := r.DiffScope
+	if r.Case == "csv-quoting" && r.Trial == 3 {
+		return
+	}
+	s.Facts = &diffscope.Facts{Churn: diffscope.Churn{EffectiveLines: max(0, s.LinesChanged()-1), WhitespaceLines: min(1, s.LinesChanged())}}
+	s.Facts.Buckets.Code, s.Facts.Buckets.Test = s.Counts, diffscope.Counts{LinesAdded: s.LinesAdded / 2}
+	s.Facts.Buckets.Code.LinesAdded -= s.LinesAdded / 2
+	with := r.Condition == "with_skill"
+	switch {
+	case r.Case == "sql-join" && with && r.Trial < 3:
+		s.Facts.Tampering = []diffscope.Finding{
+			{Kind: "fewer_assertions", Path: "join_test.go", Text: "5 before, 3 after"},
+			{Kind: "skip_added", Path: "join|<img src=x onerror=alert(1)>_test.go", Text: "line 12: `t.Skip(` @octocat\n| a |\u202e"},
+		}
+	case r.Case == "flaky-retry" && !with && r.Trial == 2:
+		for i := range 25 {
+			s.Facts.Tampering = append(s.Facts.Tampering, diffscope.Finding{Kind: "test_deleted", Path: fmt.Sprintf("retry/%02d_test.go", i), Text: "deleted"})
+		}
+		s.Facts.Tampering[24].Kind = "test_config_changed"
+	case r.Case == "monorepo" && !with:
+		s.Outside.Counts = diffscope.Counts{FilesTouched: 1, LinesAdded: 3, Hunks: 1}
+		s.Outside.Approximate = r.Trial == 3
+	case r.Case == "pagination" && with:
+		s.Facts.Dependencies.Added = []diffscope.Dependency{{File: "a/package.json", Name: "left-pad|<b>"}, {File: "b/package.json", Name: "left-pad|<b>"}}
+		s.Facts.Dependencies.Unread = []string{"c/package.json"}
+		s.Facts.Dependencies.Removed = []diffscope.Dependency{{File: "a/package.json", Name: "chalk"}}
+		s.Facts.Shape.NewExecutables = []string{"run.sh"}
+		s.Facts.Shape.NewLinks = []diffscope.NewLink{{Path: "up", Target: "../..", Leaves: true}, {Path: "here", Target: "a"}}
+		s.Facts.Shape.LargeFiles = []diffscope.SizedFile{{Path: "dump.sql", Bytes: 2 << 20}}
+	case r.Case == "timezone":
+		lines := s.LinesChanged()
+		s.Reference = &diffscope.Excess{ExcessLines: max(0, lines-6), Ratio: float64(lines+1) / 7, FilePrecision: ptr(1 / float64(s.FilesTouched)), FileRecall: 1}
+		r.TraceChurn = &result.TraceChurn{Edits: 4, LinesWritten: ptr(lines + 8), LinesLost: ptr(8), PathsUndone: []string{"debug.log"}}
+	case r.Case == "data-race":
+		s.Reference = &diffscope.Excess{ExcessLines: 0, Ratio: 0.5, FilePrecision: ptr(1.0), FileRecall: 0.5, Approximate: true}
+		r.TraceChurn = &result.TraceChurn{Edits: 2, PathsUndone: []string{}}
 	}
 }
 
