@@ -207,6 +207,7 @@ func (v *view) verdict(w *writer) {
 	}
 	w.more(len(arms)-len(shown), "arms")
 	w.line("Files and lines are medians over cases, of the passed trials. %s", smallerIsNotBetter)
+	w.signals(b, shown)
 }
 
 // gateChanges says that the gate is not what it was: when the run was planned, or when the stored baseline was measured.

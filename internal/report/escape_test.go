@@ -16,6 +16,7 @@ import (
 	gmtext "github.com/yuin/goldmark/text"
 
 	"github.com/assay-ci/assay/internal/bench"
+	"github.com/assay-ci/assay/internal/result"
 )
 
 func TestText(t *testing.T) {
@@ -140,6 +141,15 @@ func poison(b bench.Benchmark, s string) bench.Benchmark {
 	no := false
 	b.Runs = []bench.Run{{Case: s, Harness: s, Model: s, Condition: s, Trial: 1, Status: "failed", Detail: s, Class: s,
 		Expectations: []bench.Expectation{{ID: s, Text: s, Evidence: s, Passed: &no}}, Notes: []string{s}}}
+	one := 1
+	b.Runs[0].DiffScope = &bench.Scope{OutsideFiles: &one}
+	b.Runs[0].DiffFacts = &bench.DiffFacts{
+		Tampering: []result.Finding{{Kind: s, Path: s, Text: s}, {Kind: s, Path: s, Text: s}}, TamperingCount: 9, TamperingKinds: []string{s, s},
+		DependenciesAdded: []string{s, s}, AddedCount: 9, DependenciesRemoved: []string{s}, RemovedCount: 1,
+	}
+	for i := range b.Arms {
+		b.Arms[i].DiffScope.Signals = bench.ArmSignals{Inspected: 1, Tampered: &one, TamperingKinds: []string{s, s}, Measured: 1, Outside: &one, NoChange: &one}
+	}
 	b.Missing = []bench.Missing{{Case: s, Harness: s, Model: s, Condition: s, Status: s, Class: s, Detail: s}}
 	b.Gate.PostHoc = true
 	b.Origin = &bench.Origin{Source: s, SHA: s, URL: s, Why: s, Reason: s, Behind: 2, Rejected: []bench.Rejected{{What: s, Why: s}}}
@@ -181,6 +191,47 @@ func TestHostileTextIsText(t *testing.T) {
 		for _, p := range poisoned(bad, s) {
 			if bad := faultsOf(p, CommentBudget); bad != "" {
 				t.Errorf("%q on a page that is %s: %s", s, p.State, bad)
+			}
+		}
+	}
+}
+
+// tag is a tag of HTML.
+var tag = regexp.MustCompile(`<[^>]*>`)
+
+// Whatever agents wrote, report.html has the same tags, and nothing of what a reader cannot see.
+func TestHostileFactsInHTML(t *testing.T) {
+	b := demo(t)
+	tags := func(s string) []string {
+		page, err := HTML(poison(b, s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		facts := strings.Join(append(runFacts(poison(b, s).Runs[0]), runSignals(poison(b, s).Runs[0])...), "\n")
+		if !strings.Contains(facts, "and 7 more") || !strings.Contains(facts, "7 more\n") {
+			t.Errorf("%q: the facts do not say what they leave out:\n%s", s, facts)
+		}
+		return tag.FindAllString(string(page), -1)
+	}
+	want := tags("plain")
+	for _, s := range hostile {
+		if s == "" {
+			continue // what is empty is left out
+		}
+		if diff := cmp.Diff(want, tags(s)); diff != "" {
+			t.Errorf("%q changes the tags of report.html (-want +got):\n%s", s, diff)
+		}
+	}
+	for _, r := range []rune{'\u202e', '\u2028', '\x1b', '\U000e0041'} {
+		s := "a" + string(r) + "b"
+		bad := poison(b, s)
+		for _, f := range Faces {
+			page, err := f.Render(bad)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Name != "json" && strings.ContainsRune(string(page), r) {
+				t.Errorf("%q reached %s", s, f.File)
 			}
 		}
 	}

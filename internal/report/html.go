@@ -43,6 +43,12 @@ func HTML(b bench.Benchmark) ([]byte, error) {
 		"held":        held,
 		"smaller":     func() string { return smallerIsNotBetter },
 		"dotLegend":   func() string { return dotLegend },
+		"ofCells":     ofCells,
+		"shares":      shares,
+		"excess":      overReference,
+		"runFacts":    runFacts,
+		"runSignals":  runSignals,
+		"factsLegend": func() string { return factsLegend },
 		"firstHidden": func(n, most int) int { return max(0, n-most) },
 	}).Parse(pageHTML)
 	if err != nil {
@@ -66,6 +72,8 @@ type sheet struct {
 	Coverage    string
 	Rows        []armRow
 	Scale       float64
+	HasFacts    bool
+	HasExcess   bool // of any arm over references
 	Fell, Rose  []moved
 	Groups      []caseGroup
 	CasesHidden int
@@ -113,6 +121,7 @@ func newSheet(b bench.Benchmark) sheet {
 		Benchmark: b, CSS: template.CSS(pageCSS),
 		Policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'",
 		Title:  title(b), Scripted: scripted(b), Sentences: sentences(b, plain), Coverage: coverageLine(b), Scale: barScale(b),
+		HasFacts: hasFacts(b), HasExcess: hasReference(b),
 		NotScored: b.Missing[:min(len(b.Missing), mostRows)], Method: method(b), Provenance: provenance(b),
 	}
 	for _, a := range b.Arms {

@@ -44,6 +44,7 @@ func Markdown(b bench.Benchmark) ([]byte, error) {
 	w.more(len(names)-mostRows, "cases")
 	w.missing(b, mostRows)
 	w.strangers(b)
+	w.facts(b)
 	w.scopeRows(b)
 
 	w.line("## Method")
@@ -347,10 +348,10 @@ func (w *writer) scopeRows(b bench.Benchmark) {
 			w.line("No cell of this condition was run.")
 			continue
 		}
-		w.table([]string{"case", "harness · model", "trial", "status", "files", "lines + −", "hunks", "remark"}, "llrlrrrl")
+		w.table([]string{"case", "harness · model", "trial", "status", "files", "lines + −", "effective", "hunks", "remark"}, "llrlrrrrl")
 		for _, r := range of.Value[:min(len(of.Value), mostRows)] {
 			w.row(code(r.Case, nameSize), codeName(r.Harness, r.Model), fmt.Sprint(r.Trial), Text(string(r.Status), nameSize),
-				count(r.FilesTouched), linesOf(r), count(r.Hunks), Text(remark(r), evidenceSize))
+				count(r.FilesTouched), linesOf(r), count(r.EffectiveLines), count(r.Hunks), Text(remark(r), evidenceSize))
 		}
 		w.more(len(of.Value)-mostRows, "rows")
 	}
@@ -379,8 +380,13 @@ func remark(r bench.ScopeRow) string {
 		return "not measured"
 	case r.NoChange != nil && *r.NoChange:
 		return "no change"
-	case r.Approximate != nil && *r.Approximate:
-		return "bounds only"
 	}
-	return ""
+	var out []string
+	if r.Approximate != nil && *r.Approximate {
+		out = append(out, "bounds only")
+	}
+	if r.OutsideFiles != nil && *r.OutsideFiles > 0 {
+		out = append(out, filesOf(*r.OutsideFiles)+" outside scope")
+	}
+	return strings.Join(out, ", ")
 }
