@@ -1,6 +1,7 @@
 package diffscope
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"strings"
@@ -47,6 +48,27 @@ func (b *blob) equal(c *blob) bool {
 		return b.text == c.text
 	}
 	return b.hash() == c.hash()
+}
+
+// holds tells whether the blob is the content, with the help of a scratch buffer.
+func (b *blob) holds(content, scratch []byte) (bool, error) {
+	if b.disk == nil {
+		return b.text == string(content), nil
+	}
+	if b.size() != int64(len(content)) {
+		return false, nil
+	}
+	for at := 0; at < len(content); {
+		n := min(len(scratch), len(content)-at)
+		if _, err := b.disk.ReadAt(scratch[:n], int64(at)); err != nil {
+			return false, &Error{Class: "io", Why: "read back a snapshot from a temporary file", Err: err}
+		}
+		if !bytes.Equal(scratch[:n], content[at:at+n]) {
+			return false, nil
+		}
+		at += n
+	}
+	return true, nil
 }
 
 func (b *blob) open() io.Reader {

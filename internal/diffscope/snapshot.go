@@ -83,7 +83,8 @@ func snapshot(ctx context.Context, root string, before Tree, lim limits) (Tree, 
 	if err != nil {
 		return Tree{}, &Error{Class: "io", Why: "open " + root, Err: err}
 	}
-	w := walker{ctx: ctx, lim: lim, before: before, names: make([]byte, 4<<10), buffer: make([]byte, 8<<10)}
+	w := walker{ctx: ctx, lim: lim, before: before}
+	w.names, w.buffer, w.kept = make([]byte, 4<<10), make([]byte, 8<<10), make([]byte, 8<<10)
 	w.tree.entries = make([]entry, 0, len(before.entries))
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -112,7 +113,7 @@ type walker struct {
 	entries, paths, open int
 	read, memory         int64
 
-	names, buffer []byte // scratch
+	names, buffer, kept []byte // scratch
 }
 
 // An inode names a file that has more than one name.
@@ -334,9 +335,15 @@ func (w *walker) readSmall(fd int, e *entry) error {
 	} else if err != nil {
 		return err
 	}
-	if known := w.known(e.path); known != nil && known.blob != nil && known.blob.disk == nil && known.blob.text == string(content) {
-		e.path, e.blob = known.path, known.blob
-		return nil
+	if known := w.known(e.path); known != nil && known.blob != nil {
+		same, err := known.blob.holds(content, w.kept)
+		if err != nil {
+			return err
+		}
+		if same {
+			e.path, e.blob = known.path, known.blob
+			return nil
+		}
 	}
 	if w.memory+e.size > w.lim.memory {
 		return w.keep(bytes.NewReader(content), e)
