@@ -42,8 +42,10 @@ fuzz: ## every fuzz target, $(FUZZ) executions each
 crash: ## kill assay $(KILLS) times in each of three ways, and look for what was lost
 	$(GO) test ./internal/cli -run TestKillNine -v -timeout 1h -kills=$(KILLS)
 
-bench: build ## speed, as ratios against a bare loop and a peer
+bench: build ## speed, as ratios against a bare loop and a peer, and of diff scope against git
 	$(GO) -C tools build -trimpath -o ../bin/bench ./bench
+	$(GO) test -c -o bin/diffscope.test ./internal/diffscope
+	bin/bench diff
 	bin/bench compare
 
 clean:

@@ -5,6 +5,9 @@
 // Ratios, because a second on one machine is two on another and five on the same one an hour later. The programs take turns
 // within each round, and a ratio is formed within its round. So a machine that slows down slows down both sides of it.
 //
+// bin/bench diff does the same for diff scope: it measures assay diff beside git on folders with a known change, and the
+// stages of a cell in one process. Numbers that are wrong end it, so that nothing is fast because it is wrong.
+//
 // A bar that is missed by less than the ratios of the run differ among themselves (their interquartile range) is undecided:
 // run again on a quieter machine.
 package main
@@ -24,6 +27,7 @@ const usage = `usage:
   bench gen DEST CASES MODELS TRIALS [FILES]   write one workload for assay and for touchstone
   bench bare [-jobs N] EVALS REPEAT OUT        the limit: copy, hash and write, and nothing else
   bench compare [-rounds N]                    measure bin/assay against both, from the root of the repository
+  bench diff [-rounds N]                       measure diff scope against git, from there too
 `
 
 func main() {
@@ -80,10 +84,13 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 			return err
 		}
 		return bare(ctx, flags.Arg(0), repeat, flags.Arg(2), *jobs)
-	case "compare":
+	case "compare", "diff":
 		rounds := flags.Int("rounds", 7, "")
 		if flags.Parse(args[1:]) != nil || flags.NArg() != 0 {
 			return errUsage
+		}
+		if args[0] == "diff" {
+			return measureDiff(ctx, *rounds, out, log)
 		}
 		return compare(ctx, *rounds, out, log)
 	}

@@ -57,7 +57,7 @@ func TestWrongArguments(t *testing.T) {
 	for _, args := range [][]string{
 		nil, {"fly"}, {"gen", "x", "1", "1"}, {"gen", "x", "1", "0", "1"}, {"gen", "x", "1", "1", "-2"},
 		{"bare", "evals", "1"}, {"bare", "-jobs", "0", "evals", "1", "out"}, {"bare", "evals", "none", "out"},
-		{"compare", "-rounds", "4"}, {"compare", "more"},
+		{"compare", "-rounds", "4"}, {"compare", "more"}, {"diff", "-rounds", "4"}, {"diff", "more"},
 	} {
 		var log bytes.Buffer
 		if code := run(context.Background(), args, &log, &log); code != 2 || !strings.HasPrefix(log.String(), "usage:") {
@@ -66,13 +66,22 @@ func TestWrongArguments(t *testing.T) {
 	}
 }
 
-// TestBareLoop lets the bare loop run a small workload, and the check of its results fail when one is gone.
-func TestBareLoop(t *testing.T) {
-	w := workload{cases: 2, models: 2, trials: 2, files: 3}
-	b, err := newBed(tmpfs, t.TempDir(), w)
+func bedWith(t *testing.T, w workload) bed {
+	t.Helper()
+	b, err := newBed(tmpfs, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := w.write(b.tree); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestBareLoop lets the bare loop run a small workload, and the check of its results fail when one is gone.
+func TestBareLoop(t *testing.T) {
+	w := workload{cases: 2, models: 2, trials: 2, files: 3}
+	b := bedWith(t, w)
 	t.Setenv("TMPDIR", b.tmp)
 	for _, jobs := range []int{1, 2} {
 		if err := b.clear(); err != nil {
@@ -98,10 +107,7 @@ func TestBareLoop(t *testing.T) {
 
 func TestBareLoopStops(t *testing.T) {
 	t.Parallel()
-	b, err := newBed(tmpfs, t.TempDir(), workload{cases: 1, models: 1, trials: 1, files: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := bedWith(t, workload{cases: 1, models: 1, trials: 1, files: 1})
 	evals := filepath.Join(b.tree, "assay", "evals")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -163,7 +169,7 @@ func TestJudge(t *testing.T) {
 		{"at most: above by less than the spread", []float64{0.1, 0.21, 0.5}, false, 0.2, undecided},
 		{"no spread, below", []float64{2, 2, 2}, true, 2.5, missed},
 	} {
-		if got := (bar{ratios: c.ratios, atLeast: c.atLeast, limit: c.limit}).judge(); got != c.want {
+		if got := (bar{values: c.ratios, atLeast: c.atLeast, limit: c.limit}).judge(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.rule, got, c.want)
 		}
 	}
@@ -192,20 +198,20 @@ func TestQuantile(t *testing.T) {
 // TestBarsLeaveOutWhatWasNotMeasured also holds that a ratio is formed within its round.
 func TestBarsLeaveOutWhatWasNotMeasured(t *testing.T) {
 	t.Parallel()
-	c := &comparison{beds: []*bed{{name: disk}}, samples: map[series][]sample{
+	c := &comparison{beds: []*bed{{name: disk}}, samples: samples{
 		{"assay", echo, disk, 1}:     {{wall: 10e9}, {wall: 50e9}},
 		{"bare loop", echo, disk, 1}: {{wall: 6e9}, {wall: 10e9}},
 	}}
 	bars := c.bars()
-	if len(bars) != 1 || fmt.Sprint(bars[0].ratios) != "[0.6 0.2]" {
+	if len(bars) != 1 || fmt.Sprint(bars[0].values) != "[0.6 0.2]" {
 		t.Errorf("bars %+v, want one with the ratios 0.6 and 0.2", bars)
 	}
 	var out bytes.Buffer
-	if err := printBars(&out, bars); err != nil || !strings.Contains(out.String(), undecided) {
+	if err := printBars(&out, "ratio", bars); err != nil || !strings.Contains(out.String(), undecided) {
 		t.Errorf("%v\n%s", err, &out)
 	}
-	bars[0].ratios = []float64{0.1, 0.1}
-	if err := printBars(&out, bars); err == nil {
+	bars[0].values = []float64{0.1, 0.1}
+	if err := printBars(&out, "ratio", bars); err == nil {
 		t.Error("a bar was missed and nobody said so")
 	}
 }

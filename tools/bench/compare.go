@@ -28,12 +28,15 @@ type series struct {
 	jobs              int // at the same time; 0: the job is not one of cells
 }
 
+// samples are all series of a run.
+type samples map[series][]sample
+
 // A comparison is a run of compare under way.
 type comparison struct {
 	programs []program
 	beds     []*bed
 	rounds   int
-	samples  map[series][]sample
+	samples
 }
 
 // compare measures everything and prints what came out. The error says that a bar was missed, or that something could not
@@ -42,7 +45,7 @@ func compare(ctx context.Context, rounds int, out, log io.Writer) error {
 	if rounds < leastRounds {
 		return fmt.Errorf("%w: at least %d rounds", errUsage, leastRounds)
 	}
-	c := &comparison{rounds: rounds, samples: map[series][]sample{}}
+	c := &comparison{rounds: rounds, samples: samples{}}
 	if err := c.findPrograms(ctx, log); err != nil {
 		return err
 	}
@@ -54,7 +57,7 @@ func compare(ctx context.Context, rounds int, out, log io.Writer) error {
 		return err
 	}
 	c.printFigures(out)
-	return printBars(out, c.bars())
+	return printBars(out, "ratio", c.bars())
 }
 
 func (c *comparison) findPrograms(ctx context.Context, log io.Writer) error {
@@ -101,9 +104,12 @@ func (c *comparison) makeBeds(log io.Writer) error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
-		b, err := newBed(at.name, dir, thousand)
+		b, err := newBed(at.name, dir)
 		if b.root != "" {
 			c.beds = append(c.beds, &b)
+		}
+		if err == nil {
+			err = thousand.write(b.tree)
 		}
 		if err != nil {
 			return err
@@ -186,7 +192,7 @@ func (c *comparison) bars() []bar {
 	var bars []bar
 	add := func(what string, ratios []float64, atLeast bool, limit float64) {
 		if len(ratios) > 0 {
-			bars = append(bars, bar{what, ratios, atLeast, limit})
+			bars = append(bars, bar{what: what, values: ratios, atLeast: atLeast, limit: limit})
 		}
 	}
 	add("cold start / touchstone's", ratios(c.wall("assay", start, c.beds[0].name, 0), c.wall("touchstone", start, c.beds[0].name, 0)), false, 0.1)
@@ -208,18 +214,18 @@ func (c *comparison) bars() []bar {
 }
 
 // wall gives the seconds of a series, one a round; nil when it was not measured.
-func (c *comparison) wall(program, job, bed string, jobs int) []float64 {
+func (taken samples) wall(program, job, bed string, jobs int) []float64 {
 	var out []float64
-	for _, s := range c.samples[series{program, job, bed, jobs}] {
+	for _, s := range taken[series{program, job, bed, jobs}] {
 		out = append(out, s.wall.Seconds())
 	}
 	return out
 }
 
 // peak gives the bytes of memory of a series, one a round.
-func (c *comparison) peak(program, job, bed string, jobs int) []float64 {
+func (taken samples) peak(program, job, bed string, jobs int) []float64 {
 	var out []float64
-	for _, s := range c.samples[series{program, job, bed, jobs}] {
+	for _, s := range taken[series{program, job, bed, jobs}] {
 		out = append(out, float64(s.peak))
 	}
 	return out

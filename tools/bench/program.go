@@ -88,15 +88,15 @@ type bed struct {
 	log                    string // what the last run printed
 }
 
-// newBed makes a bed below dir and writes the workload into it. Whoever asked for it removes b.root.
-func newBed(name, dir string, w workload) (bed, error) {
+// newBed makes a bed below dir, with nothing in it yet. Whoever asked for it removes b.root.
+func newBed(name, dir string) (bed, error) {
 	root, err := os.MkdirTemp(dir, "assay-bench-")
 	if err != nil {
 		return bed{}, err
 	}
 	in := func(name string) string { return filepath.Join(root, name) }
 	b := bed{name: name, root: root, tree: in("tree"), tmp: in("tmp"), cache: in("cache"), log: in("log")}
-	return b, errors.Join(os.Mkdir(b.tmp, 0o700), w.write(b.tree))
+	return b, os.Mkdir(b.tmp, 0o700)
 }
 
 // clear gives the bed an empty folder for results, and waits until the disk has nothing to do any more, so that no run

@@ -9,12 +9,13 @@ import (
 	"text/tabwriter"
 )
 
-// A bar is a ratio that assay is held to.
+// A bar is a limit that assay is held to.
 type bar struct {
 	what    string
-	ratios  []float64 // one a round
+	values  []float64 // one a round
 	atLeast bool      // or at most
 	limit   float64
+	seconds bool // absolute: judged by the least of its rounds, since whatever else the machine does only adds to it
 }
 
 // The judgements of a bar.
@@ -27,14 +28,18 @@ const (
 // judge holds the median against the limit. One that is on the wrong side by less than the interquartile range of its
 // rounds is undecided.
 func (b bar) judge() string {
-	short := b.limit - quantile(b.ratios, 0.5)
+	judged := quantile(b.values, 0.5)
+	if b.seconds {
+		judged = slices.Min(b.values)
+	}
+	short := b.limit - judged
 	if !b.atLeast {
 		short = -short
 	}
 	switch {
 	case short <= 0:
 		return met
-	case short < quantile(b.ratios, 0.75)-quantile(b.ratios, 0.25):
+	case short < quantile(b.values, 0.75)-quantile(b.values, 0.25):
 		return undecided
 	}
 	return missed
@@ -88,11 +93,11 @@ func (c *comparison) printFigures(out io.Writer) {
 	w.Flush()
 }
 
-// printBars prints the ratios beside their bars. The error says that one was missed.
-func printBars(out io.Writer, bars []bar) error {
+// printBars prints what was measured, all of it in one unit, beside the bars. The error says that one was missed.
+func printBars(out io.Writer, unit string, bars []bar) error {
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "ratio\tmin\tmedian\tmax\tbar\t\t")
+	fmt.Fprintf(w, "%s\tmin\tmedian\tmax\tbar\t\t\n", unit)
 	misses := 0
 	for _, b := range bars {
 		sign := "≤"
@@ -103,7 +108,7 @@ func printBars(out io.Writer, bars []bar) error {
 		if judged == missed {
 			misses++
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s %g\t%s\t\n", b.what, spread(b.ratios, "%.3f"), sign, b.limit, judged)
+		fmt.Fprintf(w, "%s\t%s\t%s %g\t%s\t\n", b.what, spread(b.values, "%.3f"), sign, b.limit, judged)
 	}
 	w.Flush()
 	if misses > 0 {
