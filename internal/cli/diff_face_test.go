@@ -48,7 +48,7 @@ func everything(s *diffscope.Scope) {
 	for i := range 22 {
 		s.Findings = append(s.Findings, diffscope.Finding{Kind: "git_created", Path: fmt.Sprintf("sub%d/.git", i), Text: "a .git was created"})
 	}
-	s.Reference = &diffscope.Excess{ExcessLines: 1, Ratio: 1.5, FilePrecision: &half, FileRecall: 1, Approximate: true}
+	s.Reference = &diffscope.Excess{FilesTouched: 1, LinesChanged: 1, ExcessLines: 1, Ratio: 1.5, FilePrecision: &half, FileRecall: 1, Approximate: true}
 	s.Facts = &diffscope.Facts{
 		Churn: diffscope.Churn{WhitespaceLines: 3, CommentLines: 2, UnlexedLines: 4},
 		Buckets: diffscope.Buckets{
