@@ -30,30 +30,32 @@ a folder could not be measured.`,
 			if err := checkGlobs(scope); err != nil {
 				return usage(err)
 			}
-			var trees [2]diffscope.Tree
-			for i, name := range args {
+			for _, name := range args {
 				if info, err := os.Stat(name); err != nil {
 					return usage(err)
 				} else if !info.IsDir() {
 					return usage(fmt.Errorf("%s is not a folder", name))
 				}
-				tree, err := diffscope.Snapshot(cmd.Context(), name)
-				if err != nil {
-					return unmeasured(fmt.Errorf("%s: %w", name, err))
-				}
-				trees[i] = tree
 			}
-			p, s, err := diffscope.Compare(trees[0], trees[1], scope)
+			before, err := diffscope.Snapshot(cmd.Context(), args[0])
+			if err != nil {
+				return unmeasured(fmt.Errorf("%s: %w", args[0], err))
+			}
+			after, err := before.Again(cmd.Context(), args[1])
+			if err != nil {
+				return unmeasured(fmt.Errorf("%s: %w", args[1], err))
+			}
+			p, s, err := diffscope.Compare(before, after, scope)
 			if err != nil {
 				return unmeasured(err)
 			}
 			if patch {
 				return printPatch(x, p)
 			}
-			if s.Reference, err = againstReferences(trees[0], s, scope, references); err != nil {
+			if s.Reference, err = againstReferences(before, s, scope, references); err != nil {
 				return err
 			}
-			facts, err := diffscope.Inspect(cmd.Context(), trees[0], trees[1], p)
+			facts, err := diffscope.Inspect(cmd.Context(), before, after, p)
 			if err != nil {
 				return unmeasured(err)
 			}
