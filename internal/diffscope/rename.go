@@ -8,7 +8,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// The bounds on the search for renames. They are information, so a missed one is no harm.
+// The bounds on the search for renames, and on the one for copies. Both are information, so a missed one is no harm.
 const (
 	maxRenamePairs = 1000    // compared by their lines
 	maxRenameFile  = 1 << 20 // bytes of a file that is compared by its lines
@@ -16,9 +16,29 @@ const (
 	minSimilarity  = 0.5
 )
 
-// renames matches deleted with created paths: first those of equal content, then those that share at least half of their
-// lines, the most similar first.
+// A pathPair is a path before and one after, with the share of lines that both hold.
+type pathPair struct {
+	from, to   *change
+	similarity float64
+}
+
+// renames matches deleted with created paths.
 func renames(changes []change) ([]Rename, error) {
+	moved, err := movedPaths(changes)
+	if err != nil {
+		return nil, err
+	}
+	found := []Rename{}
+	for _, m := range moved {
+		found = append(found, Rename{m.from.row.Path, m.to.row.Path, m.similarity})
+	}
+	slices.SortFunc(found, func(a, b Rename) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
+	return found, nil
+}
+
+// movedPaths matches deleted with created paths: first those of equal content, then those that share at least half of their
+// lines, the most similar first.
+func movedPaths(changes []change) ([]pathPair, error) {
 	var from, to []*change
 	for i := range changes {
 		c := &changes[i]
@@ -31,25 +51,19 @@ func renames(changes []change) ([]Rename, error) {
 		}
 	}
 	if len(from) == 0 || len(to) == 0 {
-		return []Rename{}, nil
+		return nil, nil
 	}
 	found, from, to := movedWhole(from, to)
 	similar, err := movedLines(from, to)
-	if err != nil {
-		return nil, err
-	}
-	found = append(found, similar...)
-	slices.SortFunc(found, func(a, b Rename) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
-	return found, nil
+	return append(found, similar...), err
 }
 
 // movedWhole matches paths of equal content and returns those that are left.
-func movedWhole(from, to []*change) (found []Rename, fromLeft, toLeft []*change) {
+func movedWhole(from, to []*change) (found []pathPair, fromLeft, toLeft []*change) {
 	type key struct {
 		id   plumbing.Hash
 		file bool
 	}
-	found = []Rename{}
 	wanted := map[key][]*change{}
 	for _, f := range from {
 		k := key{f.old.blob.hash(), f.old.isFile()}
@@ -65,7 +79,7 @@ func movedWhole(from, to []*change) (found []Rename, fromLeft, toLeft []*change)
 		f := wanted[k][0]
 		wanted[k] = wanted[k][1:]
 		used[f] = true
-		found = append(found, Rename{f.row.Path, t.row.Path, 1})
+		found = append(found, pathPair{f, t, 1})
 	}
 	for _, f := range from {
 		if !used[f] {
@@ -75,51 +89,55 @@ func movedWhole(from, to []*change) (found []Rename, fromLeft, toLeft []*change)
 	return found, fromLeft, toLeft
 }
 
-// movedLines matches text files by the lines they share.
-func movedLines(from, to []*change) ([]Rename, error) {
-	type candidate struct {
-		from, to   *change
-		similarity float64
+// movedLines matches text files by the lines they share, each of them once.
+func movedLines(from, to []*change) ([]pathPair, error) {
+	candidates, err := similarPairs(from, to)
+	if err != nil {
+		return nil, err
 	}
-	var candidates []candidate
+	slices.SortStableFunc(candidates, func(a, b pathPair) int { return cmp.Compare(b.similarity, a.similarity) })
+	var found []pathPair
+	used := map[*change]bool{}
+	for _, c := range candidates {
+		if !used[c.from] && !used[c.to] {
+			used[c.from], used[c.to] = true, true
+			found = append(found, c)
+		}
+	}
+	return found, nil
+}
+
+// similarPairs compares the old text of paths with the text of created ones, and returns the pairs that share at least half
+// of their lines. It stops at the bounds.
+func similarPairs(from, to []*change) ([]pathPair, error) {
+	var found []pathPair
+	to = slices.DeleteFunc(slices.Clone(to), func(t *change) bool { return t.row.Uncounted != "" || !t.new.linesMove(t.row.Binary) })
 	pairs, text := 0, int64(0)
 	for _, f := range from {
-		if !f.old.linesMove(f.row.Binary) {
+		if len(to) == 0 || !f.old.linesMove(f.row.Binary) {
 			continue
 		}
 		old, err := f.old.load()
 		if err != nil {
 			return nil, err
 		}
-		lines := map[string]int{}
+		oldLines, lines := countLines(old), map[string]int{}
 		for line := range strings.Lines(old) {
 			lines[line]++
 		}
 		for _, t := range to {
-			if !t.new.linesMove(t.row.Binary) {
-				continue
-			}
 			pairs++
 			text += f.old.size + t.new.size
 			if pairs > maxRenamePairs || text > maxRenameText {
-				break
+				return found, nil
 			}
 			new, err := t.new.load()
 			if err != nil {
 				return nil, err
 			}
-			if s := similarity(lines, *f.row.LinesRemoved, new, *t.row.LinesAdded); s >= minSimilarity {
-				candidates = append(candidates, candidate{f, t, s})
+			if s := similarity(lines, oldLines, new, *t.row.LinesAdded); s >= minSimilarity {
+				found = append(found, pathPair{f, t, s})
 			}
-		}
-	}
-	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(b.similarity, a.similarity) })
-	var found []Rename
-	used := map[*change]bool{}
-	for _, c := range candidates {
-		if !used[c.from] && !used[c.to] {
-			used[c.from], used[c.to] = true, true
-			found = append(found, Rename{c.from.row.Path, c.to.row.Path, c.similarity})
 		}
 	}
 	return found, nil
