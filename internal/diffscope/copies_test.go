@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,12 +68,19 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestCopiesSameName: of equally similar sources the one of the same name wins over an earlier one.
+// TestCopiesSameName: of equally similar sources the one of the same name wins over an earlier one, and the most similar over
+// all.
 func TestCopiesSameName(t *testing.T) {
 	t.Parallel()
 	before := folder{"a/first.go": lines("1", "2", "3"), "b/same.go": lines("1", "2", "3"), "c/later.go": lines("1", "2", "3")}
 	after := before.with(folder{"a/first.go": "x\n", "b/same.go": "x\n", "c/later.go": "x\n", "new/same.go": lines("1", "2", "3", "4")})
 	want := []Rename{{"b/same.go", "new/same.go", 0.75}}
+	before["d/closer.go"], after["d/closer.go"] = lines("2", "7", "8"), "x\n"
+	after["new/other.go"] = lines("1", "2", "7", "8")
+	before["f/aa"], before["f/bb"] = "whole\n", "whole\n"
+	after["f/aa"], after["f/bb"], after["new/bb"] = "whole\n", "whole\n", "whole\n"
+	want = append([]Rename{{"f/bb", "new/bb", 1}}, want...)
+	want = slices.Insert(want, 1, Rename{"d/closer.go", "new/other.go", 0.75})
 	if diff := cmp.Diff(want, copiesBetween(t, before.tree(t), after.tree(t), Paths{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
