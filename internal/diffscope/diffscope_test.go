@@ -24,27 +24,17 @@ type op struct{ Op, Path, Text, Base64, Target, Mode string }
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	dirs, err := filepath.Glob("testdata/cases/*/case.json")
-	if err != nil || len(dirs) != 45 {
-		t.Fatalf("found %d cases, want 45 (%v)", len(dirs), err)
+	cases := conformanceTrees(t)
+	if len(cases) != 45 {
+		t.Fatalf("found %d cases, want 45", len(cases))
 	}
-	for _, dir := range dirs {
-		dir = filepath.Dir(dir)
-		t.Run(filepath.Base(dir), func(t *testing.T) {
+	for name, c := range cases {
+		dir := filepath.Join("testdata/cases", name)
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var c conformance
-			readJSON(t, filepath.Join(dir, "case.json"), &c)
-			trees := map[string]string{}
-			for _, side := range []string{"before", "after"} {
-				trees[side] = t.TempDir()
-				copyFolder(t, filepath.Join(dir, side), trees[side])
-				for _, o := range c.Materialize[side] {
-					o.apply(t, trees[side])
-				}
-			}
-			before := take(t, trees["before"])
-			for name, after := range map[string]Tree{"Snapshot": take(t, trees["after"]), "Again": again(t, before, trees["after"])} {
-				_, got := compare(t, before, after, Paths{Files: c.Files})
+			before := take(t, c.before)
+			for name, after := range map[string]Tree{"Snapshot": take(t, c.after), "Again": again(t, before, c.after)} {
+				_, got := compare(t, before, after, Paths{Files: c.files})
 				var want Counts
 				readJSON(t, filepath.Join(dir, "expected.json"), &want)
 				if diff := cmp.Diff(want, got.Counts); diff != "" {
