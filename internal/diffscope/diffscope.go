@@ -2,16 +2,19 @@
 // and read files touched, lines added, lines removed and hunks.
 //
 // Everything happens in this process. No git runs on the measured folder and nothing in it is asked for an opinion: no
-// configuration, attributes, ignore rules, refs, index or hooks. The definition of every number is in docs/diff-scope.md.
+// configuration, attributes, ignore rules, refs, index or hooks. (The facts beside the numbers ask the .gitattributes of the
+// tree before, which the agent did not write.) The definition of every number is in docs/diff-scope.md.
 //
 //	before, err := diffscope.Snapshot(ctx, work)    // a value: keep it, share it
 //	…                                               // the agent works
 //	after, err := before.Again(ctx, work)           // reads every byte again, keeps only what differs
 //	patch, scope, err := diffscope.Compare(before, after, diffscope.Paths{Files: []string{"src/**"}})
+//	facts, err := diffscope.Inspect(ctx, before, after, patch)
 //
 // The stages are a file each: snapshot.go reads a folder, tree.go holds what was read (fs.go shows it to graders),
 // compare.go finds and counts what differs with the differ of differ.go, patch.go prints it, and apply.go goes the other
-// way, from a patch to a tree. facts.go tells what else is known of a change, reference.go sets it against a known good one.
+// way, from a patch to a tree. reference.go sets a change against a known good one. facts.go tells what else is known of a
+// change and has a file for each kind of fact. reading.go and judge.go show a change to people and to a model.
 package diffscope
 
 // Algorithm names the differ; it is part of the fingerprint, since another one may count differently.
