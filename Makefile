@@ -34,7 +34,7 @@ lint-workflows: ## actionlint, action-validator and zizmor over action.yml, our 
 	./tools/lint-workflows.sh
 
 e2e: ## the action in its container, run by act; needs docker, see tools/docker.sh
-	$(GO) -C e2e test $(ARGS) -count=1 ./...
+	$(GO) -C e2e test $(ARGS) -count=1 -timeout 30m ./...
 
 fuzz: ## every fuzz target, $(FUZZ) executions each
 	./tools/fuzz.sh $(FUZZ)
