@@ -148,6 +148,9 @@ func (l *language) countComments(text string, edits []edit, lines func(edit) (st
 	}
 	for _, e := range edits {
 		start, end := lines(e)
+		if start == end { // it may lie behind the lines that were lexed
+			continue
+		}
 		for _, isComment := range only[start:end] {
 			if isComment {
 				n++

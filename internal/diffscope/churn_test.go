@@ -159,6 +159,8 @@ func TestCommentLines(t *testing.T) {
 		"large, not needed": {"a.py", strings.Repeat("x\n", maxLexed/2), strings.Repeat("x\n", maxLexed/2) + "# a\n", "Python", nil},
 		"a line too long":   {"a.js", "a\n", strings.Repeat("x", maxLexedLine+1), "JavaScript", nil},
 		"a mark in front":   {"a.py", "# a\n", "\ufeff# a\n", "Python", 2},
+		"removed at last":   {"a.py", "# a\nx\ny\n# b\n", "# c\nx\ny\n", "Python", 3},
+		"added at last":     {"a.py", "# a\nx\ny\n", "# c\nx\ny\n# b\n", "Python", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
