@@ -21,7 +21,7 @@ var rooms = map[string][]string{
 	"trace":     {},
 	"executor":  {},
 	"sandbox":   {"suite", "executor"},
-	"diffscope": {},
+	"diffscope": {"diffscope/lexers"},
 	"responder": {"trace"},
 	"harness":   {"executor", "trace", "responder"},
 	"grade":     {"executor", "trace", "diffscope", "result"},
@@ -31,6 +31,8 @@ var rooms = map[string][]string{
 	"report":    {"bench"},
 	"publish":   {"report", "bench"},
 	"cli":       {"suite", "plan", "trace", "executor", "sandbox", "diffscope", "responder", "harness", "grade", "run", "result", "bench", "report", "publish"},
+
+	"diffscope/lexers": {},
 
 	"githubtest": {}, // for tests only
 }
@@ -51,7 +53,7 @@ var owners = map[string][]string{
 	"github.com/spf13/pflag":           {"cli"},
 	"github.com/jedib0t/go-pretty/v6":  {"cli"},
 	"github.com/sourcegraph/go-diff":   {"diffscope"},
-	"github.com/alecthomas/chroma/v2":  {"diffscope"},
+	"github.com/alecthomas/chroma/v2":  {"diffscope/lexers"},
 	"github.com/pelletier/go-toml/v2":  {"diffscope"},
 
 	"github.com/google/go-github/v62":         {"publish"},

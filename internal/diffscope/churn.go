@@ -3,6 +3,8 @@ package diffscope
 import (
 	"strings"
 	"time"
+
+	"github.com/assay-ci/assay/internal/diffscope/lexers"
 )
 
 // whitespaceLines returns how many of the lines changed would not be when all blanks are taken out of both texts and empty
@@ -68,12 +70,12 @@ func isBlank(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 // A comment is what the lexer calls one. A docstring of Python is a string to it, and a preprocessor line is code. A line
 // needs at least one character of a comment: a blank line in a block comment is not counted.
 func (c *change) commentLines() (language string, lines *int, err error) {
-	l := languageOf(c.path)
+	l := lexers.For(c.path)
 	if l == nil || !c.isOfFiles() {
 		return "", nil, nil
 	}
 	if c.row.Uncounted != "" {
-		return l.name, nil, nil
+		return l.Name(), nil, nil
 	}
 	old, new, err := c.texts()
 	if err != nil {
@@ -87,13 +89,13 @@ func (c *change) commentLines() (language string, lines *int, err error) {
 		{old, func(e edit) (int, int) { return e.oldStart, e.oldEnd }},
 		{new, func(e edit) (int, int) { return e.newStart, e.newEnd }},
 	} {
-		n, err := l.countComments(side.text, c.edits, side.lines)
+		n, err := countComments(l, side.text, c.edits, side.lines)
 		if n == nil || err != nil {
-			return l.name, nil, err
+			return l.Name(), nil, err
 		}
 		total += *n
 	}
-	return l.name, &total, nil
+	return l.Name(), &total, nil
 }
 
 // What is lexed of a whole change: an agent may write any number of files, and lexers read some hundred kilobytes a second.
@@ -131,7 +133,7 @@ func (c *change) isOfFiles() bool {
 }
 
 // countComments counts the lines of one side of the edits that hold only comments. A side without changed lines is not lexed.
-func (l *language) countComments(text string, edits []edit, lines func(edit) (start, end int)) (*int, error) {
+func countComments(l *lexers.Language, text string, edits []edit, lines func(edit) (start, end int)) (*int, error) {
 	last := 0
 	for _, e := range edits {
 		if start, end := lines(e); start < end {
@@ -142,7 +144,7 @@ func (l *language) countComments(text string, edits []edit, lines func(edit) (st
 	if last == 0 {
 		return &n, nil
 	}
-	only, err := l.commentOnly(text, last)
+	only, err := l.CommentOnly(text, last)
 	if only == nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
-package diffscope
+package lexers
 
 import (
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 	"github.com/alecthomas/chroma/v2"
 	"github.com/google/go-cmp/cmp"
 )
+
+var update = flag.Bool("update", false, "copy the lexers from the module")
 
 // Each line of a sample starts with what it is: "c|" holds comments only, " |" does not.
 var samples = map[string]string{
@@ -399,10 +402,10 @@ c|/// two
 
 func TestCommentOnly(t *testing.T) {
 	t.Parallel()
-	seen := map[*language]bool{}
+	seen := map[*Language]bool{}
 	for name, sample := range samples {
 		text, want := parseSample(t, sample)
-		l := languageOf(name)
+		l := For(name)
 		if l == nil {
 			t.Fatalf("%s has no language", name)
 		}
@@ -416,7 +419,7 @@ func TestCommentOnly(t *testing.T) {
 		} {
 			t.Run(name+" "+variant, func(t *testing.T) {
 				t.Parallel()
-				got, err := l.commentOnly(text, len(want))
+				got, err := l.CommentOnly(text, len(want))
 				must(t, err)
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("which lines hold comments only (-want +got):\n%s", diff)
@@ -448,7 +451,7 @@ func parseSample(t testing.TB, sample string) (text string, comments []bool) {
 func TestCommentOnlyOfFewLines(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"a.go", "a.c"} {
-		got, err := languageOf(name).commentOnly("/* one\ntwo */\nx\n// three\n", 2)
+		got, err := For(name).CommentOnly("/* one\ntwo */\nx\n// three\n", 2)
 		must(t, err)
 		if !slices.Equal(got, []bool{true, true}) {
 			t.Errorf("%s: %v for the first two lines", name, got)
@@ -473,7 +476,7 @@ func TestCommentOnlyBounds(t *testing.T) {
 		"a comment that ends": {"#", true},
 	} {
 		for _, file := range []string{"a.toml", "a.go"} {
-			got, err := languageOf(file).commentOnly(c.text, countLines(c.text))
+			got, err := For(file).CommentOnly(c.text, countLines(c.text))
 			must(t, err)
 			if (got != nil) != c.known || c.known && len(got) != countLines(c.text) {
 				t.Errorf("%s as %s: known %v with %d lines, want %v", name, file, got != nil, len(got), c.known)
@@ -485,16 +488,16 @@ func TestCommentOnlyBounds(t *testing.T) {
 // A lexer that panics, here since it hands text to one that is not there, leaves the comments unknown.
 func TestCommentOnlyOutlivesPanic(t *testing.T) {
 	t.Parallel()
-	l := &language{name: "Makefile", lexers: []string{"makefile.xml"}}
-	if got, err := l.commentOnly("# one\nall:\n\techo\n", 3); got != nil || err != nil {
+	l := &Language{name: "Makefile", lexers: []string{"makefile.xml"}}
+	if got, err := l.CommentOnly("# one\nall:\n\techo\n", 3); got != nil || err != nil {
 		t.Errorf("%v, %v for a lexer that panics", got, err)
 	}
 }
 
 func TestCommentOnlyOfBrokenLexer(t *testing.T) {
 	t.Parallel()
-	l := &language{name: "None", lexers: []string{"none.xml"}}
-	if got, err := l.commentOnly("# one\n", 1); got != nil || err == nil || !strings.Contains(err.Error(), "lexer of None") {
+	l := &Language{name: "None", lexers: []string{"none.xml"}}
+	if got, err := l.CommentOnly("# one\n", 1); got != nil || err == nil || !strings.Contains(err.Error(), "lexer of None") {
 		t.Errorf("%v, %v for a lexer that is not there", got, err)
 	}
 }
@@ -529,7 +532,7 @@ func TestMark(t *testing.T) {
 					return token
 				}
 				var m lineMarks
-				ok, slow := m.mark("# a\n# b\n", 2, next, languageOf("a.py").isComment, time.Now().Add(maxLexing))
+				ok, slow := m.mark("# a\n# b\n", 2, next, For("a.py").isComment, time.Now().Add(maxLexing))
 				if ok != c.ok || slow != c.slow {
 					t.Errorf("ok %v, slow %v; want %v, %v", ok, slow, c.ok, c.slow)
 				}
@@ -541,7 +544,7 @@ func TestMark(t *testing.T) {
 	}
 }
 
-func TestLanguageOf(t *testing.T) {
+func TestFor(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"main.go": "Go", "a/b/main.py": "Python", "Makefile": "Makefile", "docker/Dockerfile.dev": "Dockerfile", "a.tsx": "TypeScript",
@@ -550,7 +553,7 @@ func TestLanguageOf(t *testing.T) {
 		"\xff.py": "Python", "a\nb.rs": "Rust", "[.go": "Go",
 	} {
 		got := ""
-		if l := languageOf(name); l != nil {
+		if l := For(name); l != nil {
 			got = l.name
 		}
 		if got != want {
@@ -562,7 +565,7 @@ func TestLanguageOf(t *testing.T) {
 // TestLanguages holds the table to its order, and to the names that the lexers themselves give for their files.
 func TestLanguages(t *testing.T) {
 	t.Parallel()
-	if !slices.IsSortedFunc(languages, func(a, b language) int { return strings.Compare(a.name, b.name) }) {
+	if !slices.IsSortedFunc(languages, func(a, b Language) int { return strings.Compare(a.name, b.name) }) {
 		t.Error("the languages are not sorted by name")
 	}
 	known := map[string]string{}
@@ -584,18 +587,18 @@ func TestLanguages(t *testing.T) {
 			used[name] = true
 		}
 	}
-	files, err := lexerFiles.ReadDir("lexers")
+	files, err := lexerFiles.ReadDir(".")
 	must(t, err)
 	for _, file := range files {
 		if !used[file.Name()] {
-			t.Errorf("no language uses lexers/%s", file.Name())
+			t.Errorf("no language uses %s", file.Name())
 		}
 	}
 }
 
 func lexerFile(t testing.TB, name string) string {
 	t.Helper()
-	data, err := lexerFiles.ReadFile("lexers/" + name)
+	data, err := lexerFiles.ReadFile(name)
 	must(t, err)
 	return string(data)
 }
@@ -652,12 +655,68 @@ func TestLexerFiles(t *testing.T) {
 		want, err := os.ReadFile(filepath.Join(module, source))
 		must(t, err)
 		if *update {
-			must(t, os.WriteFile(filepath.Join("lexers", name), want, 0o644))
+			must(t, os.WriteFile(name, want, 0o644))
 		}
-		got, err := os.ReadFile(filepath.Join("lexers", name))
+		got, err := os.ReadFile(name)
 		must(t, err)
 		if string(got) != string(want) {
-			t.Errorf("lexers/%s is not the one of the module; go test ./internal/diffscope -run TestLexerFiles -update copies it", name)
+			t.Errorf("%s is not the one of the module; go test ./internal/diffscope/lexers -run TestLexerFiles -update copies it", name)
 		}
+	}
+}
+
+// FuzzCommentOnly gives foreign text to every lexer. It asks below the place where a panic is caught, so one is found.
+func FuzzCommentOnly(f *testing.F) {
+	for name, sample := range samples {
+		text, _ := parseSample(f, sample)
+		f.Add(slices.IndexFunc(languages, func(l Language) bool { return slices.Equal(l.patterns, For(name).patterns) }), text)
+	}
+	f.Add(0, "a\n# b\n\xff")
+	f.Add(0, "# b\r\n\n \x00/* a")
+	f.Fuzz(func(t *testing.T, which int, text string) {
+		if len(text) > 10_000 {
+			return
+		}
+		l := &languages[((which%len(languages))+len(languages))%len(languages)]
+		n := countLines(text)
+		if countLines(plainText(text)) != n {
+			t.Fatalf("%d lines, %d when plain", n, countLines(plainText(text)))
+		}
+		marks, err := l.markLines(plainText(text), n)
+		must(t, err)
+		if marks != nil && len(marks) != n {
+			t.Fatalf("%s: %d marks for %d lines", l.name, len(marks), n)
+		}
+	})
+}
+
+func BenchmarkCommentOnly(b *testing.B) {
+	for name, body := range map[string]string{
+		"a.go": "// Add returns the sum.\nfunc Add(a, b int) int {\n\treturn a + b // as it is\n}\n\n",
+		"a.py": "# the sum\ndef add(a, b):\n    \"\"\"Return a sum.\"\"\"\n    return a + b  # as it is\n\n",
+	} {
+		text := strings.Repeat(body, 100)
+		for kind, prepare := range map[string]func(){"first": opened.Clear, "again": func() {}} {
+			b.Run(name+" "+kind, func(b *testing.B) {
+				for b.Loop() {
+					prepare()
+					only, err := For(name).CommentOnly(text, 500)
+					must(b, err)
+					if len(only) != 500 || !only[0] || only[1] {
+						b.Fatalf("%v", only)
+					}
+				}
+			})
+		}
+	}
+}
+
+// countLines counts a last line without a line feed, too.
+func countLines(text string) int { return len(slices.Collect(strings.Lines(text))) }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,4 +1,12 @@
-package diffscope
+// Package lexers tells which lines of a text hold comments and nothing else, in some fifty languages. [For] finds the language
+// of a file by its name, and [Language.CommentOnly] reads the text:
+//
+//	only, err := lexers.For("a.py").CommentOnly("# one\nx = 1 # two\n", 2) // [true false]
+//
+// A comment is what the language's lexer calls one: a docstring of Python is a string, and a preprocessor line is code. The
+// lexers are patterns in files beside this one (see README.md), read when a language is first met; Go is read by Go's own
+// scanner. Texts are foreign: what is too large, or takes too long, is not known.
+package lexers
 
 import (
 	"embed"
@@ -23,16 +31,16 @@ const (
 	maxToken     = 250 * time.Millisecond // for a token. A lexer gives up a pattern after that time without saying so
 )
 
-// A language is one whose comments can be told from its code.
-type language struct {
+// A Language is one whose comments can be told from its code.
+type Language struct {
 	name     string
 	patterns []string // globs of file names; no file name is in two languages
-	lexers   []string // files in lexers/: the lexer, and those that it hands parts of a text to. None: see commentSpans
+	lexers   []string // files: the lexer, and those that it hands parts of a text to. None: see goLines
 	docs     bool     // what the lexer calls a documentation string is a comment
 }
 
 // languages are sorted by name. Prose such as Markdown or plain text is not among them: it has no code to tell from comments.
-var languages = []language{
+var languages = []Language{
 	{name: "Awk", patterns: []string{"*.awk"}, lexers: []string{"awk.xml"}},
 	{name: "Bash", patterns: []string{"*.bash", "*.ksh", "*.sh", "*.zsh", ".bash_*", ".bashrc", ".env", ".env.*", ".zshrc"},
 		lexers: []string{"bash.xml"}},
@@ -92,8 +100,8 @@ var languages = []language{
 	{name: "Zig", patterns: []string{"*.zig", "*.zon"}, lexers: []string{"zig.xml"}},
 }
 
-// languageOf returns the language of a path by its file name, or nil.
-func languageOf(name string) *language {
+// For returns the language of a path by its file name, or nil.
+func For(name string) *Language {
 	name = path.Base(name)
 	for i := range languages {
 		for _, pattern := range languages[i].patterns {
@@ -105,9 +113,13 @@ func languageOf(name string) *language {
 	return nil
 }
 
-// commentOnly tells of each of the first n lines of a text whether it holds comments and, beside blanks, nothing else. It
-// is nil when that is not known. The error is for a lexer of ours that is broken.
-func (l *language) commentOnly(text string, n int) (lines []bool, err error) {
+// Name is what people call the language. Several rows of the table may share one.
+func (l *Language) Name() string { return l.name }
+
+// CommentOnly tells of each of the first n lines of a text, which has at least n, whether it holds comments and, beside
+// blanks, nothing else. It is nil when that is not known: the text is larger than 256 KiB, has a line above 10,000 bytes, or
+// was not read within 5 seconds. The error is for a lexer of ours that is broken.
+func (l *Language) CommentOnly(text string, n int) (lines []bool, err error) {
 	if !isLexable(text) {
 		return nil, nil
 	}
@@ -141,8 +153,8 @@ func plainText(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\r\n", "\n")
 }
 
-// markLines is commentOnly for a plain text.
-func (l *language) markLines(text string, n int) ([]bool, error) {
+// markLines is CommentOnly for a plain text.
+func (l *Language) markLines(text string, n int) ([]bool, error) {
 	if len(l.lexers) == 0 {
 		return goLines(text)[:n], nil
 	}
@@ -167,7 +179,7 @@ func (l *language) markLines(text string, n int) ([]bool, error) {
 }
 
 // isComment tells whether a kind of token is a comment. What a preprocessor reads is code, though lexers call it a comment.
-func (l *language) isComment(t chroma.TokenType) bool {
+func (l *Language) isComment(t chroma.TokenType) bool {
 	if t == chroma.LiteralStringDoc {
 		return l.docs
 	}
@@ -196,6 +208,9 @@ func (m *lineMarks) add(part string, isComment bool) {
 	}
 }
 
+// isBlank tells whether a byte is a space, tab, line feed, vertical tab, form feed or carriage return.
+func isBlank(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
+
 // mark adds the tokens of the first n lines of a text. It is not ok when the tokens are not the text again or the time is
 // over, nor when a token took so long that it may be a wrong one. That is slow: a busy machine may be to blame, not the text.
 func (m *lineMarks) mark(
@@ -219,7 +234,7 @@ func (m *lineMarks) mark(
 	return true, false
 }
 
-// goLines is commentOnly for all lines of a Go text. The literals of the scanner lack carriage returns, so only the places
+// goLines is CommentOnly for all lines of a Go text. The literals of the scanner lack carriage returns, so only the places
 // where comments start are taken from it.
 func goLines(text string) []bool {
 	file := token.NewFileSet().AddFile("", -1, len(text))
@@ -255,25 +270,25 @@ func goComment(text string) int {
 	return 2 + i + len(end)
 }
 
-//go:embed lexers/*.xml
+//go:embed *.xml
 var lexerFiles embed.FS
 
-// lexers holds what was opened, by language. Opening one takes milliseconds, so none is opened before it is needed.
-var lexers sync.Map
+// opened holds lexers by language. Opening one takes milliseconds, so none is opened before it is needed.
+var opened sync.Map
 
 // lexer returns the lexer of a language that has files.
-func (l *language) lexer() (chroma.Lexer, error) {
-	open, _ := lexers.LoadOrStore(l, sync.OnceValues(l.open))
+func (l *Language) lexer() (chroma.Lexer, error) {
+	open, _ := opened.LoadOrStore(l, sync.OnceValues(l.open))
 	return open.(func() (chroma.Lexer, error))()
 }
 
 // open reads the files. Each language has lexers of its own for the parts that are written in another one.
-func (l *language) open() (chroma.Lexer, error) {
+func (l *Language) open() (chroma.Lexer, error) {
 	var first *chroma.RegexLexer
 	together := chroma.NewLexerRegistry()
 	for _, name := range slices.Backward(l.lexers) {
 		var err error
-		if first, err = chroma.NewXMLLexer(lexerFiles, "lexers/"+name); err != nil {
+		if first, err = chroma.NewXMLLexer(lexerFiles, name); err != nil {
 			return nil, fmt.Errorf("lexer of %s: %w", l.name, err)
 		}
 		together.Register(first)
