@@ -21,7 +21,7 @@ var rooms = map[string][]string{
 	"trace":     {},
 	"executor":  {},
 	"sandbox":   {"suite", "executor"},
-	"diffscope": {"diffscope/lexers"},
+	"diffscope": {"diffscope/lexers", "diffscope/linguist"},
 	"responder": {"trace"},
 	"harness":   {"executor", "trace", "responder"},
 	"grade":     {"executor", "trace", "diffscope", "result"},
@@ -32,7 +32,8 @@ var rooms = map[string][]string{
 	"publish":   {"report", "bench"},
 	"cli":       {"suite", "plan", "trace", "executor", "sandbox", "diffscope", "responder", "harness", "grade", "run", "result", "bench", "report", "publish"},
 
-	"diffscope/lexers": {},
+	"diffscope/lexers":   {},
+	"diffscope/linguist": {},
 
 	"githubtest": {}, // for tests only
 }

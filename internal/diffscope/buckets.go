@@ -1,11 +1,16 @@
 package diffscope
 
+import (
+	"iter"
+	"strings"
+
+	"github.com/assay-ci/assay/internal/diffscope/linguist"
+)
+
 // A classifier puts the paths of a change into buckets.
 type classifier struct {
-	before         Tree
-	attributes     *attributes // of the tree before; nil until the first path is asked for
-	attributeSteps int
-	ruleBytes      int
+	before Tree
+	kinds  *linguist.Classifier // by the attributes of the tree before; nil until the first path is asked for
 }
 
 func newClassifier(before Tree) *classifier { return &classifier{before: before} }
@@ -13,51 +18,60 @@ func newClassifier(before Tree) *classifier { return &classifier{before: before}
 // bucket is the one that a path is in. The attributes that the tree before gives it win over the rules on its name. A
 // lockfile is one wherever linguist, and an attribute, take it for generated.
 func (k *classifier) bucket(c *change) (Bucket, error) {
-	if k.attributes == nil {
+	if k.kinds == nil {
 		var err error
-		if k.attributes, err = readAttributes(k.before); err != nil {
+		if k.kinds, err = linguist.New(k.before.attributesFiles()); err != nil {
 			return "", err
 		}
 	}
-	a := k.attributesOf(c.path)
+	f := k.kinds.File(c.path)
 	switch {
-	case a.vendored.or(func() bool { return k.matches(vendoredPaths(), c.path) }):
+	case f.IsVendored():
 		return Vendored, nil
-	case isLockfile(c.path):
+	case linguist.IsLockfile(c.path):
 		return Lockfile, nil
 	}
-	generated, err := k.isGenerated(c, a.generated)
+	generated, err := f.IsGenerated(c.sampleBefore)
 	switch {
 	case err != nil:
 		return "", err
 	case generated:
 		return Generated, nil
-	case k.matches(testPaths(), c.path):
+	case f.IsTest():
 		return Test, nil
-	case a.docs.or(func() bool { return isProse(c.path) || k.matches(docsPaths(), c.path) }):
+	case f.IsDocs():
 		return Docs, nil
 	}
 	return Code, nil
 }
 
-// isGenerated goes by the attribute, then by the name, and then by what the file held before. What the agent wrote into it
-// is not asked: a header that forbids editing does not turn code into generated code.
-func (k *classifier) isGenerated(c *change, attribute verdict) (bool, error) {
-	if attribute != unspecified {
-		return attribute == yes, nil
+// attributesFiles are the .gitattributes files of a tree.
+func (t Tree) attributesFiles() iter.Seq[linguist.AttributesFile] {
+	return func(yield func(linguist.AttributesFile) bool) {
+		for i := range t.entries {
+			e := &t.entries[i]
+			folder, isAttributes := strings.CutSuffix(e.path, ".gitattributes")
+			if !isAttributes || folder != "" && !strings.HasSuffix(folder, "/") || !e.isFile() || e.blob == nil {
+				continue
+			}
+			if !yield(linguist.AttributesFile{Folder: folder, Size: e.size, Load: e.blob.load}) {
+				return
+			}
+		}
 	}
-	if k.matches(generatedPaths(), c.path) {
-		return true, nil
-	}
+}
+
+// sampleBefore returns the start and the end of what a file held before. What the agent wrote into it is not asked: a header
+// that forbids editing does not turn code into generated code.
+func (c *change) sampleBefore() (head, tail string, err error) {
 	if c.old == nil || !c.old.isFile() || c.old.blob == nil {
-		return false, nil
+		return "", "", nil
 	}
-	head, err := c.old.blob.start(sampled)
-	if err != nil {
-		return false, err
+	if head, err = c.old.blob.start(linguist.Sampled); err != nil {
+		return "", "", err
 	}
-	tail, err := ending(c.old.blob, sampled)
-	return err == nil && looksGenerated(c.path, head, tail), err
+	tail, err = ending(c.old.blob, linguist.Sampled)
+	return head, tail, err
 }
 
 // ending returns the last n bytes of a content, or all when there are fewer.
@@ -69,15 +83,3 @@ func ending(b *blob, n int) (string, error) {
 	_, err := b.disk.ReadAt(end, b.size()-int64(len(end)))
 	return string(end), err
 }
-
-// A verdict is what an attribute says.
-type verdict int8
-
-const (
-	unspecified verdict = iota
-	yes
-	no
-)
-
-// or is the verdict, or what the rule says when there is none.
-func (v verdict) or(rule func() bool) bool { return v == yes || v == unspecified && rule() }

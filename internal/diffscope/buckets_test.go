@@ -85,6 +85,23 @@ func TestBucketsByAttribute(t *testing.T) {
 	}
 }
 
+// TestBucketsByNoAttributes: what is no .gitattributes file has no say.
+func TestBucketsByNoAttributes(t *testing.T) {
+	t.Parallel()
+	for rule, before := range map[string]folder{
+		"a link is not read":       {".gitattributes": "-> z linguist-generated"},
+		"a folder is not read":     {".gitattributes/x": "z linguist-generated\n"},
+		"a name that only ends so": {"x.gitattributes": "z linguist-generated\n"},
+		"one in another folder":    {"x/.gitattributes": "z linguist-generated\n"},
+	} {
+		tree := before.with(folder{"z": "1\n"}).tree(t)
+		got, err := newClassifier(tree).bucket(&change{path: "z"})
+		if err != nil || got != Code {
+			t.Errorf("%s: %s, %v", rule, got, err)
+		}
+	}
+}
+
 // TestBucketsAgentHasNoSay: whatever the agent writes into attributes or headers, its files stay where they were.
 func TestBucketsAgentHasNoSay(t *testing.T) {
 	t.Parallel()
@@ -126,9 +143,9 @@ func TestBucketsSamples(t *testing.T) {
 		must(t, err)
 		for place, b := range map[string]*blob{"memory": {text: content}, "disk": onDisk} {
 			e := entry{path: "a.js", mode: 0o100644, size: b.size(), blob: b}
-			got, err := newClassifier(Tree{}).isGenerated(&change{path: "a.js", old: &e}, unspecified)
-			if err != nil || got != want {
-				t.Errorf("%.40q, %d bytes in %s: %v, %v; want %v", content, len(content), place, got, err, want)
+			got, err := newClassifier(Tree{}).bucket(&change{path: "a.js", old: &e})
+			if err != nil || (got == Generated) != want {
+				t.Errorf("%.40q, %d bytes in %s: %s, %v; want generated: %v", content, len(content), place, got, err, want)
 			}
 		}
 	}
@@ -137,6 +154,7 @@ func TestBucketsSamples(t *testing.T) {
 // TestBucketsBound: names made to be slow stop being asked about, and are code.
 func TestBucketsBound(t *testing.T) {
 	t.Parallel()
+	const maxRuleBytes = 32 << 20 // the bound that docs/diff-scope.md names
 	k := newClassifier(Tree{})
 	slow := "x" + strings.Join(slices.Repeat([]string{"cache", "xdist", "xvendor"}, 300), "x/")
 	for range maxRuleBytes/len(slow) + 1 {
@@ -146,13 +164,5 @@ func TestBucketsBound(t *testing.T) {
 	}
 	if b, err := k.bucket(&change{path: "vendor/a.go"}); err != nil || b != Code {
 		t.Errorf("%s, %v: the bound was not reached", b, err)
-	}
-}
-
-func BenchmarkBucket(b *testing.B) {
-	k := newClassifier(Tree{})
-	for b.Loop() {
-		k.ruleBytes = 0
-		k.bucket(&change{path: "internal/some/package/with/names/main_file.go"})
 	}
 }

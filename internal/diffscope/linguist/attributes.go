@@ -1,7 +1,8 @@
-package diffscope
+package linguist
 
 import (
 	"cmp"
+	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -16,26 +17,41 @@ const (
 	maxAttributeSteps = 100_000_000
 )
 
-// attributes are what the .gitattributes files of a tree say about three attributes, as gitattributes(5) defines it. Macros are
-// not known, so a line that defines one is passed over, and one that uses one says nothing by it.
-type attributes struct{ files []attributeFile } // sorted by folder
+// An AttributesFile is one .gitattributes file.
+type AttributesFile struct {
+	Folder string // ends in a slash, or is empty for the root
+	Size   int64  // in bytes
+	Load   func() (string, error)
+}
 
-// An attributeFile is one .gitattributes file with a line that matters.
-type attributeFile struct {
-	folder string         // ends in a slash, or is empty for the root
-	above  *attributeFile // of the nearest folder around it that has one
+// attributes are what is known of one path.
+type attributes struct{ vendored, generated, docs verdict }
+
+// A verdict is what an attribute says.
+type verdict int8
+
+const (
+	unspecified verdict = iota
+	yes
+	no
+)
+
+// or is the verdict, or what the rule says when there is none.
+func (v verdict) or(rule func() bool) bool { return v == yes || v == unspecified && rule() }
+
+// folderRules are the lines that matter of the .gitattributes file of one folder.
+type folderRules struct {
+	folder string
+	above  *folderRules // of the nearest folder around it that has some
 	rules  []attributeRule
 }
 
 // An attributeRule is one line.
 type attributeRule struct {
 	pattern attributePattern
-	says    linguistAttributes
+	says    attributes
 	names   int // bits of the attributes that the line names
 }
-
-// linguistAttributes are what is known of one path.
-type linguistAttributes struct{ vendored, generated, docs verdict }
 
 // The bits of attributeRule.names.
 const (
@@ -45,40 +61,45 @@ const (
 	namesAll = namesVendored | namesGenerated | namesDocs
 )
 
-// readAttributes reads the .gitattributes files of a tree.
-func readAttributes(t Tree) (*attributes, error) {
-	a := &attributes{}
+// readAttributes returns what .gitattributes files say about three attributes, as gitattributes(5) defines it, sorted by
+// folder. Macros are not known, so a line that defines one is passed over, and one that uses one says nothing by it.
+func readAttributes(files iter.Seq[AttributesFile]) ([]folderRules, error) {
+	var all []folderRules
 	size, lines := int64(0), 0
-	for i := range t.entries {
-		e := &t.entries[i]
-		folder, isAttributes := strings.CutSuffix(e.path, ".gitattributes")
-		if !isAttributes || folder != "" && !strings.HasSuffix(folder, "/") || !e.isFile() || e.blob == nil {
+	for f := range files {
+		if f.Size > maxAttributeFile || size+f.Size > maxAttributeText {
 			continue
 		}
-		if e.size > maxAttributeFile || size+e.size > maxAttributeText {
-			continue
-		}
-		text, err := e.blob.load()
+		text, err := f.Load()
 		if err != nil {
 			return nil, err
 		}
 		if lines+countLines(text) > maxAttributeLines {
 			continue
 		}
-		size, lines = size+e.size, lines+countLines(text)
+		size, lines = size+f.Size, lines+countLines(text)
 		if rules := parseAttributes(text); len(rules) > 0 {
-			a.files = append(a.files, attributeFile{folder: folder, rules: rules})
+			all = append(all, folderRules{folder: f.Folder, rules: rules})
 		}
 	}
-	slices.SortFunc(a.files, func(f, g attributeFile) int { return cmp.Compare(f.folder, g.folder) })
-	for i := 1; i < len(a.files); i++ {
-		a.files[i].above = a.files[i-1].around(a.files[i].folder)
+	slices.SortFunc(all, func(f, g folderRules) int { return cmp.Compare(f.folder, g.folder) })
+	for i := 1; i < len(all); i++ {
+		all[i].above = all[i-1].around(all[i].folder)
 	}
-	return a, nil
+	return all, nil
+}
+
+// countLines counts a last line without a line feed, too.
+func countLines(text string) int {
+	n := strings.Count(text, "\n")
+	if text != "" && text[len(text)-1] != '\n' {
+		n++
+	}
+	return n
 }
 
 // around returns the first of a file and those above it whose folder holds a path.
-func (f *attributeFile) around(name string) *attributeFile {
+func (f *folderRules) around(name string) *folderRules {
 	common := 0
 	for common < min(len(f.folder), len(name)) && f.folder[common] == name[common] {
 		common++
@@ -91,10 +112,10 @@ func (f *attributeFile) around(name string) *attributeFile {
 
 // attributesOf is what the attributes say about a path: the nearest folder wins, and in a file the last line. Once the
 // patterns of a change took too many steps, they say nothing.
-func (k *classifier) attributesOf(name string) linguistAttributes {
-	var a linguistAttributes
-	files := k.attributes.files
-	after, _ := slices.BinarySearchFunc(files, name, func(f attributeFile, name string) int {
+func (k *Classifier) attributesOf(name string) attributes {
+	var a attributes
+	files := k.attributes
+	after, _ := slices.BinarySearchFunc(files, name, func(f folderRules, name string) int {
 		if f.folder <= name {
 			return -1
 		}
@@ -111,7 +132,7 @@ func (k *classifier) attributesOf(name string) linguistAttributes {
 				continue
 			}
 			if k.attributeSteps > maxAttributeSteps {
-				return linguistAttributes{}
+				return attributes{}
 			}
 			if r.pattern.matches(name[len(f.folder):], &k.attributeSteps) {
 				a.fill(r, r.names&^known)
@@ -123,7 +144,7 @@ func (k *classifier) attributesOf(name string) linguistAttributes {
 }
 
 // fill takes over those attributes of a line that the bits name.
-func (a *linguistAttributes) fill(r *attributeRule, names int) {
+func (a *attributes) fill(r *attributeRule, names int) {
 	if names&namesVendored != 0 {
 		a.vendored = r.says.vendored
 	}

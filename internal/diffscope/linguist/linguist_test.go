@@ -1,6 +1,8 @@
-package diffscope
+package linguist
 
 import (
+	"errors"
+	"flag"
 	"math/rand/v2"
 	"os"
 	"regexp"
@@ -10,6 +12,8 @@ import (
 	"github.com/go-enry/go-enry/v2"
 	"github.com/go-enry/go-enry/v2/data"
 )
+
+var update = flag.Bool("update", false, "make the lists anew from go-enry")
 
 // TestLinguistFiles holds the files to what go-enry says; -update makes them anew.
 func TestLinguistFiles(t *testing.T) {
@@ -21,7 +25,7 @@ func TestLinguistFiles(t *testing.T) {
 		for _, m := range matchers {
 			want.WriteString(m.String() + "\n")
 		}
-		file := "linguist/" + name + ".txt"
+		file := name + ".txt"
 		if *update {
 			must(t, os.WriteFile(file, []byte(want.String()), 0o644))
 		}
@@ -31,10 +35,10 @@ func TestLinguistFiles(t *testing.T) {
 			t.Errorf("%s is not what go-enry has: run the test with -update", file)
 		}
 	}
-	readme, err := os.ReadFile("linguist/README.md")
+	readme, err := os.ReadFile("README.md")
 	must(t, err)
 	if !strings.Contains(string(readme), data.LinguistCommit) {
-		t.Errorf("linguist/README.md names another commit of linguist than %s", data.LinguistCommit)
+		t.Errorf("README.md names another commit of linguist than %s", data.LinguistCommit)
 	}
 }
 
@@ -59,7 +63,7 @@ func TestPathRules(t *testing.T) {
 			}
 		}
 		name := b.String()
-		k := newClassifier(Tree{})
+		k := &Classifier{}
 		for _, kind := range []struct {
 			name      string
 			got, want bool
@@ -78,5 +82,47 @@ func TestPathRules(t *testing.T) {
 	}
 	if hits < 1500 {
 		t.Errorf("only %d of 15,000 verdicts are yes: the paths are too dull", hits)
+	}
+}
+
+// TestFileWithoutSample: what a file holds is asked for only when neither attribute nor name tells whether it is generated.
+func TestFileWithoutSample(t *testing.T) {
+	t.Parallel()
+	k, err := New(folder{".gitattributes": "a.go linguist-generated\nb.go -linguist-generated\n"}.attributesFiles())
+	must(t, err)
+	for name, want := range map[string]bool{"a.go": true, "b.go": false, "Pods/c.m": true} {
+		got, err := k.File(name).IsGenerated(func() (head, tail string, err error) {
+			t.Errorf("asked what %s holds", name)
+			return "", "", nil
+		})
+		must(t, err)
+		if got != want {
+			t.Errorf("%s is generated: %v, want %v", name, got, want)
+		}
+	}
+	broken := errors.New("broken")
+	if got, err := k.File("c.go").IsGenerated(func() (head, tail string, err error) { return "// @generated", "", broken }); got || err != broken {
+		t.Errorf("%v, %v of a file that cannot be read", got, err)
+	}
+}
+
+func BenchmarkFile(b *testing.B) {
+	k := &Classifier{}
+	nothing := func() (head, tail string, err error) { return "", "", nil }
+	for b.Loop() {
+		k.ruleBytes = 0
+		f := k.File("internal/some/package/with/names/main_file.go")
+		f.IsVendored()
+		IsLockfile(f.path)
+		f.IsGenerated(nothing)
+		f.IsTest()
+		f.IsDocs()
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

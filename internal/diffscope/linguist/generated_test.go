@@ -1,4 +1,4 @@
-package diffscope
+package linguist
 
 import (
 	"strings"
@@ -90,9 +90,8 @@ func TestGenerated(t *testing.T) {
 		{path: "a.py", content: "x = 'is @generated here'\n"}, {path: "a.md", content: "We mark files with @generated.\n"},
 		{path: "a.rs", content: strings.Repeat("//\n", 10) + "// @generated\n"},
 	} {
-		before := Tree{entries: []entry{{path: test.path, mode: 0o100644, size: int64(len(test.content)), blob: &blob{text: test.content}}}}
-		c := &change{path: test.path, old: &before.entries[0]}
-		ours, err := newClassifier(before).isGenerated(c, unspecified)
+		sample := func() (head, tail string, err error) { return test.content, test.content, nil }
+		ours, err := new(Classifier).File(test.path).IsGenerated(sample)
 		must(t, err)
 		theirs := enry.IsGenerated(test.path, []byte(test.content))
 		if ours != theirs && test.difference == "" {

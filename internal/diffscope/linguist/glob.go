@@ -1,4 +1,4 @@
-package diffscope
+package linguist
 
 import (
 	"slices"

@@ -1,7 +1,19 @@
-package diffscope
+// Package linguist tells what kind of file a path is: vendored, generated, a lockfile, a test, documentation. Give [New] the
+// .gitattributes files of a tree, look a path up in it with [Classifier.File], and ask what you want to know of it:
+//
+//	k, err := linguist.New(files)
+//	f := k.File("vendor/a/a_test.go")
+//	f.IsVendored() // true, unless an attribute says that it is not
+//	f.IsTest()     // true as well: which kind comes first is yours to say
+//
+// The rules are those of github-linguist, kept as data (see README.md), and some of ours. An attribute wins over a name, and
+// both win over what a file holds. To judge a change, give it attributes and contents of the tree before: whoever made the
+// change then has no say. Paths and attributes are foreign, so what a Classifier spends on them is bounded.
+package linguist
 
 import (
 	"embed"
+	"iter"
 	"path"
 	"regexp"
 	"regexp/syntax"
@@ -9,10 +21,64 @@ import (
 	"sync"
 )
 
-// linguistFiles are lists of expressions on paths. linguist/README.md says where each comes from.
+// A Classifier knows the kinds of paths. It is for one change and one goroutine: it adds up what it spends, and after 32 MiB
+// of paths, or 100,000,000 steps in patterns of attributes, these have no say any more. The zero value has no attributes.
+type Classifier struct {
+	attributes     []folderRules // sorted by folder
+	attributeSteps int
+	ruleBytes      int
+}
+
+// New makes a Classifier of the .gitattributes files of a tree. The bounds on them hold in the order in which they are given.
+// The error is for a file that cannot be loaded.
+func New(files iter.Seq[AttributesFile]) (*Classifier, error) {
+	attributes, err := readAttributes(files)
+	if err != nil {
+		return nil, err
+	}
+	return &Classifier{attributes: attributes}, nil
+}
+
+// A File is a path with what the attributes say about it.
+type File struct {
+	classifier *Classifier
+	path       string
+	attributes attributes
+}
+
+// File looks a path up, which has slashes and need not exist.
+func (k *Classifier) File(path string) File { return File{k, path, k.attributesOf(path)} }
+
+// IsVendored tells whether the file was copied from elsewhere.
+func (f File) IsVendored() bool {
+	return f.attributes.vendored.or(func() bool { return f.classifier.matches(vendoredPaths(), f.path) })
+}
+
+// IsGenerated tells whether a program wrote the file. When neither attribute nor name says so, the first and last [Sampled]
+// bytes of it are asked for, or all when there are fewer, and nothing when it is not known what the file holds.
+func (f File) IsGenerated(sample func() (head, tail string, err error)) (bool, error) {
+	if f.attributes.generated != unspecified {
+		return f.attributes.generated == yes, nil
+	}
+	if f.classifier.matches(generatedPaths(), f.path) {
+		return true, nil
+	}
+	head, tail, err := sample()
+	return err == nil && looksGenerated(f.path, head, tail), err
+}
+
+// IsTest tells whether the file is part of the tests.
+func (f File) IsTest() bool { return f.classifier.matches(testPaths(), f.path) }
+
+// IsDocs tells whether the file is for people to read.
+func (f File) IsDocs() bool {
+	return f.attributes.docs.or(func() bool { return isProse(f.path) || f.classifier.matches(docsPaths(), f.path) })
+}
+
+// ruleFiles are lists of expressions on paths.
 //
-//go:embed linguist/*.txt
-var linguistFiles embed.FS
+//go:embed *.txt
+var ruleFiles embed.FS
 
 // The rules on paths.
 var (
@@ -31,7 +97,7 @@ type pathRule struct {
 func readPathRules(names ...string) []pathRule {
 	var rules []pathRule
 	for _, name := range names {
-		text, err := linguistFiles.ReadFile("linguist/" + name + ".txt")
+		text, err := ruleFiles.ReadFile(name + ".txt")
 		if err != nil {
 			panic(err) // it is part of this program
 		}
@@ -77,7 +143,7 @@ func requiredLiteral(e *syntax.Regexp) string {
 const maxRuleBytes = 32 << 20
 
 // matches tells whether a rule holds for a path. None does once the rules have read too much: what is left is then code.
-func (k *classifier) matches(rules []pathRule, name string) bool {
+func (k *Classifier) matches(rules []pathRule, name string) bool {
 	if !k.mayRead(name) {
 		return false
 	}
@@ -96,13 +162,13 @@ func (k *classifier) matches(rules []pathRule, name string) bool {
 	return false
 }
 
-func (k *classifier) mayRead(name string) bool {
+func (k *Classifier) mayRead(name string) bool {
 	k.ruleBytes += len(name)
 	return k.ruleBytes <= maxRuleBytes
 }
 
-// isLockfile tells whether a package manager writes the file that has this name.
-func isLockfile(name string) bool {
+// IsLockfile tells whether a package manager writes the file that has this name. No attribute has a say in it.
+func IsLockfile(name string) bool {
 	base := path.Base(name)
 	switch base {
 	case "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb", "deno.lock",

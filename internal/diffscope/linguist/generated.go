@@ -1,4 +1,4 @@
-package diffscope
+package linguist
 
 import (
 	"path"
@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// sampled is how many bytes, at the start and at the end of a file, are asked whether a program wrote it.
-const sampled = 64 << 10
+// Sampled is how many bytes, at the start and at the end of a file, are asked whether a program wrote it.
+const Sampled = 64 << 10
 
 // A marker is a text that a generator leaves near the top of its files.
 type marker struct {
