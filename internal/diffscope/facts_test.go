@@ -14,33 +14,39 @@ func TestFactsAddUp(t *testing.T) {
 	for name, trees := range conformanceTrees(t) {
 		before, after := take(t, trees.before), take(t, trees.after)
 		patch, scope := compare(t, before, after, Paths{Files: trees.files})
-		facts, err := Inspect(t.Context(), before, after, patch)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		var sum Counts
-		buckets := reflect.ValueOf(facts.Buckets)
-		for i := range buckets.NumField() {
-			n := buckets.Field(i).Interface().(Counts)
-			sum.FilesTouched += n.FilesTouched
-			sum.LinesAdded += n.LinesAdded
-			sum.LinesRemoved += n.LinesRemoved
-			sum.Hunks += n.Hunks
-		}
-		if sum != scope.Counts {
-			t.Errorf("%s: the buckets are %+v together, the scope is %+v", name, sum, scope.Counts)
-		}
-		churn := facts.Churn
-		if churn.EffectiveLines+churn.WhitespaceLines != scope.LinesChanged() {
-			t.Errorf("%s: %+v of %d lines changed", name, churn, scope.LinesChanged())
-		}
-		if churn.CommentLines < 0 || churn.CommentLines+churn.UnlexedLines > scope.LinesChanged() {
-			t.Errorf("%s: %+v of %d lines changed", name, churn, scope.LinesChanged())
-		}
-		if len(facts.Files) != len(scope.Files)+len(scope.Outside.Files) {
-			t.Errorf("%s: %d rows of facts for %d files", name, len(facts.Files), len(scope.Files)+len(scope.Outside.Files))
-		}
+		checkFacts(t, name, before, after, patch, scope)
+	}
+}
+
+// checkFacts looks at a change for its facts, and holds them against its numbers.
+func checkFacts(t *testing.T, name string, before, after Tree, patch Patch, scope Scope) {
+	t.Helper()
+	facts, err := Inspect(t.Context(), before, after, patch)
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	var sum Counts
+	buckets := reflect.ValueOf(facts.Buckets)
+	for i := range buckets.NumField() {
+		n := buckets.Field(i).Interface().(Counts)
+		sum.FilesTouched += n.FilesTouched
+		sum.LinesAdded += n.LinesAdded
+		sum.LinesRemoved += n.LinesRemoved
+		sum.Hunks += n.Hunks
+	}
+	if sum != scope.Counts {
+		t.Errorf("%s: the buckets are %+v together, the scope is %+v", name, sum, scope.Counts)
+	}
+	churn := facts.Churn
+	if churn.EffectiveLines+churn.WhitespaceLines != scope.LinesChanged() {
+		t.Errorf("%s: %+v of %d lines changed", name, churn, scope.LinesChanged())
+	}
+	if churn.CommentLines < 0 || churn.CommentLines+churn.UnlexedLines > scope.LinesChanged() {
+		t.Errorf("%s: %+v of %d lines changed", name, churn, scope.LinesChanged())
+	}
+	if len(facts.Files) != len(scope.Files)+len(scope.Outside.Files) {
+		t.Errorf("%s: %d rows of facts for %d files", name, len(facts.Files), len(scope.Files)+len(scope.Outside.Files))
 	}
 }
 

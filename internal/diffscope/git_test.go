@@ -163,7 +163,7 @@ type gardener struct {
 func (g *gardener) work() {
 	for range 1 + g.random.IntN(5) {
 		name := pick(g.random, []string{
-			"a", "a.b", "a/in", "b c", "d/e/f", "d/e/g.go", "d/h.go", "d.i", "quo\"te", "tab\t", "new\nline", "ü", "-dash", ":(glob)*", "back\\slash", "z.go", "y.go", "x.go",
+			"a", "a.b", "a/in", "b c", "d/e/f", "d/e/g.go", "d/h.go", "d.i", "quo\"te", "tab\t", "new\nline", "ü", "-dash", ":(glob)*", "back\\slash", "z_test.go", "y.js", "x.py",
 		})
 		content, exists := g.files[name]
 		kind := g.random.IntN(40)
@@ -420,7 +420,8 @@ func (s *tally) add(t *testing.T, where string, rows []gitRow, before, after Tre
 	if s.classes == nil {
 		s.classes = map[string]int{}
 	}
-	_, scope := compare(t, before, after, Paths{})
+	patch, scope := compare(t, before, after, Paths{})
+	checkFacts(t, where, before, after, patch, scope)
 	ours := map[string]Row{}
 	for _, r := range scope.Files {
 		ours[exactPath(t, r)] = r
