@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/assay-ci/assay/internal/executor"
+	"github.com/assay-ci/assay/internal/gateway"
 	"github.com/assay-ci/assay/internal/responder"
 	"github.com/assay-ci/assay/internal/trace"
 )
@@ -43,6 +44,7 @@ type Task struct {
 	Limits                 Limits
 	Log                    io.Writer // agent.log: the raw bytes of the agent's output
 	Responder              responder.Responder
+	Gateway                *gateway.Cell // what the agent calls its models through; nil: it calls none, or calls them around us
 }
 
 // Extras are the parts of a condition that need the harness's help. Paths are absolute in the place, outside Work; empty
@@ -50,6 +52,15 @@ type Task struct {
 type Extras struct {
 	SkillsDir        string // one folder a skill
 	InstructionsFile string
+	MCP              []MCPServer
+}
+
+// An MCPServer is a tool server of a condition: a program that is started in the place, or an address.
+type MCPServer struct {
+	Name string
+	Argv []string
+	Env  []string // NAME=value
+	URL  string   // instead of Argv
 }
 
 // Limits end an agent that does not end by itself. Zero is no limit.
@@ -133,6 +144,13 @@ type Prober interface {
 	// Probe returns the version of the agent that would run, empty when it has none to tell. look finds a program on the
 	// PATH of the place, run returns what a short command printed. The error says what is missing and how to get it.
 	Probe(ctx context.Context, look func(name string) (string, error), run func(ctx context.Context, argv []string) (string, error)) (version string, err error)
+}
+
+// A Caller is a harness whose agent calls its models through the gateway.
+type Caller interface {
+	// Models returns what the agent may call in a cell of this model, which comes first. It is asked in preflight; the
+	// error holds suite faults.
+	Models(model string) ([]gateway.Model, error)
 }
 
 // A Checker is a harness whose settings can be wrong for one case, model or condition and right for another.
