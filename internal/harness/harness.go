@@ -137,6 +137,14 @@ var Kinds = []Kind{
 		Takes:  []string{"skills", "instructions"},
 		Build:  buildCommand,
 	},
+	{
+		Name:   "claude-code",
+		Doc:    "runs the Claude Code CLI; its permission prompts and questions go to the responder",
+		Params: claudeParams{},
+		Takes:  []string{"skills", "instructions", "mcp"},
+		Asks:   []string{"permission", "question"},
+		Build:  buildClaude,
+	},
 }
 
 // A Prober is a harness that needs something of the host, such as a program on PATH.

@@ -1,0 +1,241 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/assay-ci/assay/internal/executor"
+	"github.com/assay-ci/assay/internal/gateway"
+	"github.com/assay-ci/assay/internal/trace"
+)
+
+// claude runs the Claude Code CLI as the agent. It talks with it line by line in both directions, so that its permission
+// prompts and its questions reach the responder; see claudeTalk.
+type claude struct {
+	params   claudeParams
+	settings Settings // positions for faults
+}
+
+var (
+	_ Harness = (*claude)(nil)
+	_ Prober  = (*claude)(nil)
+	_ Checker = (*claude)(nil)
+	_ Caller  = (*claude)(nil)
+)
+
+type claudeParams struct {
+	Program    string            `yaml:"program" doc:"the CLI, a name on PATH or a path" default:"claude"`
+	BaseURL    string            `yaml:"base_url" doc:"where its models are called, without /v1" default:"https://api.anthropic.com"`
+	KeyEnv     string            `yaml:"key_env" doc:"environment variable of Assay itself that holds the key; the agent never sees it" default:"ANTHROPIC_API_KEY"`
+	SideModels []string          `yaml:"side_models" doc:"models that the agent may call beside the one under test"`
+	Env        map[string]string `yaml:"env" doc:"environment of the CLI" rule:"env"`
+}
+
+func buildClaude(s Settings) (Harness, error) {
+	var p claudeParams
+	if err := s.Decode(&p); err != nil {
+		return nil, err
+	}
+	var faults []error
+	if p.Program == "" {
+		faults = append(faults, s.Fault("program", "program needs a name or a path", "leave it out to run claude from PATH"))
+	}
+	if u, err := url.Parse(p.BaseURL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		faults = append(faults, s.Fault("base_url", fmt.Sprintf("base_url is %q, want http or https and a host, without a name or a password", p.BaseURL),
+			"such as https://api.anthropic.com"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
+		if slices.Contains(claudeOwn, name) {
+			faults = append(faults, s.Fault("env."+name, name+" is set by claude-code itself", "use model, base_url and key_env"))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return &claude{p, s}, nil
+}
+
+// claudeOwn names the variables that decide where the CLI calls its models and where it reads its settings from. A suite
+// that set one of them would lead the agent around the gateway, or out of its own folders.
+var claudeOwn = []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL", "CLAUDE_CONFIG_DIR"}
+
+// Check implements Checker.
+func (h *claude) Check(t Task) error {
+	if t.Model == "" || t.Model == "none" {
+		return h.settings.Fault("", "claude-code needs a model", "such as models: [claude-sonnet-4-5]")
+	}
+	for _, name := range envNames(t.Env) {
+		if slices.Contains(claudeOwn, name) {
+			return h.settings.Fault("", fmt.Sprintf("case %s or condition %s sets %s, which claude-code sets itself", t.Case, t.Condition, name),
+				"take it out of env; models, base_url and key_env belong to the harness")
+		}
+	}
+	return nil
+}
+
+// Models implements Caller.
+func (h *claude) Models(model string) ([]gateway.Model, error) {
+	up := gateway.Upstream{Dialect: gateway.Anthropic, BaseURL: h.params.BaseURL, KeyEnv: h.params.KeyEnv}
+	models := []gateway.Model{{Name: model, Upstream: up}}
+	for _, side := range h.params.SideModels {
+		models = append(models, gateway.Model{Name: side, Upstream: up, Side: true})
+	}
+	return models, nil
+}
+
+// Probe implements Prober.
+func (h *claude) Probe(ctx context.Context, look func(string) (string, error), run func(context.Context, []string) (string, error)) (string, error) {
+	name := h.params.Program
+	if path.IsAbs(name) || !strings.Contains(name, "/") {
+		if _, err := look(name); err != nil {
+			return "", fmt.Errorf("agent %s: %w; install it by npm install -g @anthropic-ai/claude-code@VERSION", name, err)
+		}
+	}
+	out, err := run(ctx, []string{name, "--version"})
+	if err != nil {
+		return "", fmt.Errorf("version of agent %s: %w", name, err)
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(out, "\uFFFD")), "\n")
+	return line, nil
+}
+
+// Drive implements Harness.
+func (h *claude) Drive(ctx context.Context, t Task, emit func(trace.Event)) (Outcome, error) {
+	argv, env := h.commandLine(t)
+	opening(t, trace.Session{Harness: "claude-code", Agent: argv[0], Argv: argv, Env: envNames(env)}, emit)
+	if t.Gateway == nil && t.Limits.MaxTurns > 0 {
+		emit(warning("max_turns is not enforced: this agent calls its models around the gateway"))
+	}
+	if err := layClaude(ctx, t); err != nil && ctx.Err() == nil {
+		return Outcome{}, err
+	}
+	o, err := program{argv, env, newClaudeTalk(t.Prompt)}.drive(ctx, t, emit)
+	if err != nil {
+		return o, err
+	}
+	return closing(o, emit), nil
+}
+
+// claudeFiles are the places of our files in HOME: the work folder holds nothing of ours.
+type claudeFiles struct{ config, plugin, mcp string }
+
+func claudeFilesOf(t Task) claudeFiles {
+	return claudeFiles{path.Join(t.Home, ".claude"), path.Join(t.Home, "assay-plugin"), path.Join(t.Home, "assay-mcp.json")}
+}
+
+// commandLine returns how the CLI is started. What case and condition name in the environment wins over the settings, and
+// what keeps the agent in its cell wins over both.
+func (h *claude) commandLine(t Task) (argv, env []string) {
+	files := claudeFilesOf(t)
+	argv = []string{h.params.Program, "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose",
+		"--permission-prompt-tool", "stdio", "--model", t.Model}
+	if t.Extras.SkillsDir != "" {
+		argv = append(argv, "--plugin-dir", files.plugin)
+	}
+	if len(t.Extras.MCP) > 0 {
+		argv = append(argv, "--mcp-config", files.mcp, "--strict-mcp-config")
+	}
+	base, key := h.params.BaseURL, "assay"
+	if t.Gateway != nil {
+		base, key = t.Gateway.URL(gateway.Anthropic), t.Gateway.Key()
+	}
+	set := maps.Clone(h.params.Env)
+	if set == nil {
+		set = map[string]string{}
+	}
+	for _, kv := range t.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		set[name] = value
+	}
+	maps.Copy(set, map[string]string{
+		"ANTHROPIC_BASE_URL": base, "ANTHROPIC_API_KEY": key, "CLAUDE_CONFIG_DIR": files.config,
+		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1",
+		"CLAUDE_CODE_MAX_RETRIES": "2", // the CLI's own 10 keep a dead provider busy for three minutes
+	})
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		env = append(env, name+"="+set[name])
+	}
+	return argv, env
+}
+
+// layClaude puts what the condition wants the agent to have into HOME, where the CLI looks for it. HOME lies outside the
+// work folder, so it goes through commands.
+func layClaude(ctx context.Context, t Task) error {
+	files := claudeFilesOf(t)
+	if err := layBy(ctx, t, "the agent's settings folder", "", `mkdir -p -- "$1"`, files.config); err != nil {
+		return err
+	}
+	if dir := t.Extras.SkillsDir; dir != "" {
+		const manifest = `{"name":"skills","version":"1.0.0","description":"Skills of this project"}`
+		err := layBy(ctx, t, "the skills", manifest,
+			`rm -rf -- "$1" && mkdir -p -- "$1/.claude-plugin" && cat >"$1/.claude-plugin/plugin.json" && cp -R -- "$2" "$1/skills"`, files.plugin, dir)
+		if err != nil {
+			return err
+		}
+	}
+	if file := t.Extras.InstructionsFile; file != "" {
+		if err := layBy(ctx, t, "the instructions", "", `cp -- "$1" "$2"`, file, path.Join(files.config, "CLAUDE.md")); err != nil {
+			return err
+		}
+	}
+	if len(t.Extras.MCP) > 0 {
+		return layBy(ctx, t, "the list of MCP servers", claudeMCP(t.Extras.MCP), `cat >"$1"`, files.mcp)
+	}
+	return nil
+}
+
+// layBy runs a line of sh in the place that lays something there.
+func layBy(ctx context.Context, t Task, what, stdin, line string, args ...string) error {
+	said := trace.NewTail(400)
+	ex, err := t.Exec.Run(ctx, executor.Command{
+		Argv:    append([]string{"sh", "-c", "umask 077 && " + line, "sh"}, args...),
+		Stdin:   strings.NewReader(stdin),
+		Stdout:  io.Discard,
+		Stderr:  said,
+		Timeout: time.Minute,
+	})
+	if err == nil && (ex.Code != 0 || ex.Signal != "") {
+		err = fmt.Errorf("exit %d: %s", ex.Code, said)
+	}
+	if err != nil {
+		return fmt.Errorf("lay %s: %w", what, err)
+	}
+	return nil
+}
+
+// claudeMCP is the file that tells the CLI of the tool servers.
+func claudeMCP(servers []MCPServer) string {
+	type server struct {
+		Type    string            `json:"type"`
+		Command string            `json:"command,omitempty"`
+		Args    []string          `json:"args,omitempty"`
+		Env     map[string]string `json:"env,omitempty"`
+		URL     string            `json:"url,omitempty"`
+	}
+	list := map[string]server{}
+	for _, m := range servers {
+		s := server{Type: "http", URL: m.URL, Env: map[string]string{}}
+		if m.URL == "" && len(m.Argv) > 0 {
+			s.Type, s.Command, s.Args = "stdio", m.Argv[0], m.Argv[1:]
+		}
+		for _, kv := range m.Env {
+			name, value, _ := strings.Cut(kv, "=")
+			s.Env[name] = value
+		}
+		list[m.Name] = s
+	}
+	b, err := json.Marshal(map[string]any{"mcpServers": list})
+	if err != nil {
+		panic("harness: names and texts are always JSON: " + err.Error())
+	}
+	return string(b)
+}

@@ -1,0 +1,194 @@
+package harness_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-ci/assay/internal/harness"
+	"github.com/assay-ci/assay/internal/responder"
+	"github.com/assay-ci/assay/internal/trace"
+)
+
+const (
+	calcPy    = "def add(a, b):\n    return a - b\n"
+	calcFixed = "def add(a, b):\n    return a + b\n"
+)
+
+// TestClaudeReal drives the real CLI against a scripted model.
+func TestClaudeReal(t *testing.T) {
+	cli := realAgent(t, "claude", "claude")
+	models := scriptedModels(t)
+	drive := func(t *testing.T, scenario, policy string, change func(*place)) (*place, harness.Outcome, []trace.Event) {
+		t.Helper()
+		p := newPlace(t, map[string]string{"calc.py": calcPy})
+		p.Model, p.Responder = "claude-sonnet-4-5", policyOf(t, policy)
+		if change != nil {
+			change(p)
+		}
+		began := time.Now()
+		o, events := p.drive(t, build(t, "claude-code", "program: "+cli+"\nbase_url: "+models.url(scenario)+"\n"))
+		t.Logf("%s: %s %s in %s, %d swept, %s", scenario, o.Stop, o.Class, time.Since(began).Round(10*time.Millisecond), o.Swept, o.Detail)
+		if os.Getenv("ASSAY_SHOW") != "" {
+			t.Log(p.log.String())
+		}
+		if len(o.Survivors) > 0 || o.Version != "" && o.Version != "2.1.197" {
+			t.Errorf("version %s, survivors %q", o.Version, o.Survivors)
+		}
+		return p, o, events
+	}
+	calls := func(t *testing.T, events []trace.Event, want ...string) {
+		t.Helper()
+		if got := topCalls(events); !slices.Equal(got, want) {
+			t.Errorf("tools %q, want %q", got, want)
+		}
+	}
+
+	t.Run("edit", func(t *testing.T) {
+		p, o, events := drive(t, "edit", "auto-approve", nil)
+		if text, _ := p.file(t, "calc.py"); o.Stop != trace.StopEndTurn || text != calcFixed {
+			t.Errorf("%+v, %q", o, text)
+		}
+		calls(t, events, "Read ok", "TaskCreate ok", "Edit ok", "Bash ok")
+		claudeRun{calls: 5}.checkUsage(t, o.Usage)
+		if *o.Turns != 5 || kinds(events)[trace.KindPermissionRequest] != 2 {
+			t.Errorf("%d turns, %v", *o.Turns, kinds(events))
+		}
+	})
+	t.Run("deny", func(t *testing.T) {
+		p, o, events := drive(t, "deny", "auto-deny", nil)
+		if _, there := p.file(t, "denied.txt"); o.Stop != trace.StopEndTurn || there || kinds(events)[trace.KindPermissionRequest] == 0 {
+			t.Errorf("%+v, denied.txt there: %v", o, there)
+		}
+		calls(t, events, "Bash denied", "Edit error")
+	})
+	t.Run("interrupt", func(t *testing.T) {
+		_, o, _ := drive(t, "deny", "auto-deny", func(p *place) { p.Responder = interrupting })
+		if o.Stop != trace.StopCancelled || !o.Answered {
+			t.Errorf("%+v", o)
+		}
+	})
+	t.Run("ask", func(t *testing.T) {
+		_, o, events := drive(t, "ask", "auto-approve", nil)
+		if n := kinds(events); o.Stop != trace.StopEndTurn || n[trace.KindQuestion] != 1 || n[trace.KindAnswer] != 1 {
+			t.Errorf("%+v, %v", o, n)
+		}
+		calls(t, events, "AskUserQuestion ok")
+		if out := results(events)[0].Output; !strings.Contains(out, "Postgres") {
+			t.Errorf("the model was told %q", out)
+		}
+	})
+	t.Run("ask, declined", func(t *testing.T) {
+		_, o, events := drive(t, "ask", "auto-deny", nil)
+		if o.Stop != trace.StopEndTurn {
+			t.Errorf("%+v", o)
+		}
+		calls(t, events, "AskUserQuestion denied")
+	})
+	t.Run("sub-agent", func(t *testing.T) {
+		_, o, events := drive(t, "subagent", "auto-approve", nil)
+		if o.Stop != trace.StopEndTurn || *o.Turns != 2 || *o.Usage.Input != 11005 {
+			t.Errorf("%+v", o)
+		}
+		calls(t, events, "Agent ok")
+	})
+	t.Run("skill", func(t *testing.T) {
+		const marker, instructions = "Greets people nicely and in rhyme", "Always answer in the voice of a lighthouse keeper."
+		shown := func(from int) (skill, rules bool) {
+			for _, body := range models.requests(t)[from:] {
+				text := compact(t, body)
+				skill, rules = skill || strings.Contains(text, marker), rules || strings.Contains(text, instructions)
+			}
+			return skill, rules
+		}
+		before := len(models.requests(t))
+		_, o, events := drive(t, "skill", "auto-approve", func(p *place) { equip(t, p, marker, instructions) })
+		if skill, rules := shown(before); o.Stop != trace.StopEndTurn || !skill || !rules {
+			t.Errorf("%+v; the model saw the skill: %v, the instructions: %v", o, skill, rules)
+		}
+		calls(t, events, "Skill ok")
+		before = len(models.requests(t))
+		_, o, events = drive(t, "skill", "auto-approve", nil)
+		if skill, rules := shown(before); o.Stop != trace.StopEndTurn || skill || rules {
+			t.Errorf("%+v; the model saw the skill: %v, the instructions: %v", o, skill, rules)
+		}
+		calls(t, events, "Skill error")
+	})
+	t.Run("refusal", func(t *testing.T) {
+		if _, o, _ := drive(t, "refusal", "auto-approve", nil); o.Stop != trace.StopRefusal {
+			t.Errorf("%+v", o)
+		}
+	})
+	t.Run("cut answer", func(t *testing.T) {
+		if _, o, _ := drive(t, "truncate", "auto-approve", nil); o.Stop != trace.StopMaxTokens {
+			t.Errorf("%+v", o)
+		}
+	})
+	for scenario, class := range map[string]trace.Class{
+		"err400": trace.ClassModelRequest, "err401": trace.ClassModelAuth, "err429": trace.ClassModelLimit,
+		"err500": trace.ClassModelAPI, "overlong": trace.ClassContextOverflow,
+	} {
+		t.Run(scenario, func(t *testing.T) {
+			if _, o, _ := drive(t, scenario, "auto-approve", nil); o.Stop != trace.StopError || o.Class != class || o.Answered {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+	t.Run("loop", func(t *testing.T) {
+		_, o, _ := drive(t, "loop", "auto-approve", func(p *place) { p.Limits.Timeout = 8 * time.Second })
+		if o.Stop != trace.StopTimeout || !o.Answered || *o.Turns < 2 {
+			t.Errorf("%+v", o)
+		}
+	})
+	t.Run("silence", func(t *testing.T) {
+		_, o, _ := drive(t, "slow", "auto-approve", func(p *place) { p.Limits.Timeout = 6 * time.Second })
+		if o.Stop != trace.StopTimeout || o.Class != trace.ClassModelAPI || o.Answered {
+			t.Errorf("%+v", o)
+		}
+	})
+	t.Run("a long prompt", func(t *testing.T) {
+		long := strings.Repeat("Fix the bug. \u00e4\U0001F642\n\"", 20_000)
+		before := len(models.requests(t))
+		_, o, _ := drive(t, "plain", "auto-approve", func(p *place) { p.Prompt = long })
+		if o.Stop != trace.StopEndTurn || !strings.Contains(compact(t, models.requests(t)[before:]), strings.Trim(compact(t, long), `"`)) {
+			t.Errorf("%+v", o)
+		}
+	})
+}
+
+func policyOf(t *testing.T, name string) responder.Responder {
+	t.Helper()
+	for _, k := range responder.Kinds {
+		if k.Name == name {
+			r, err := k.Build(settings(t, "{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+	}
+	t.Fatalf("no policy %s", name)
+	return nil
+}
+
+// equip gives the task a skill called greeter and instructions.
+func equip(t *testing.T, p *place, description, instructions string) {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"skills/greeter/SKILL.md": "---\nname: greeter\ndescription: " + description + "\n---\nSay hi nicely.\n",
+		"rules.md":                instructions + "\n",
+	} {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Extras.SkillsDir, p.Extras.InstructionsFile = filepath.Join(root, "skills"), filepath.Join(root, "rules.md")
+}
