@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/url"
 	"path"
@@ -199,7 +198,6 @@ func layBy(ctx context.Context, t Task, what, stdin, line string, args ...string
 	ex, err := t.Exec.Run(ctx, executor.Command{
 		Argv:    append([]string{"sh", "-c", "umask 077 && " + line, "sh"}, args...),
 		Stdin:   strings.NewReader(stdin),
-		Stdout:  io.Discard,
 		Stderr:  said,
 		Timeout: time.Minute,
 	})

@@ -18,6 +18,20 @@ const (
 	calcFixed = "def add(a, b):\n    return a + b\n"
 )
 
+// mcpServer is a tool server with one tool, whose name it takes from its environment.
+const mcpServer = `
+import sys, json, os
+for line in sys.stdin:
+    m = json.loads(line)
+    if 'id' in m:
+        r = {}
+        if m['method'] == 'initialize':
+            r = {'protocolVersion': m['params']['protocolVersion'], 'capabilities': {'tools': {}}, 'serverInfo': {'name': 'x', 'version': '1'}}
+        if m['method'] == 'tools/list':
+            r = {'tools': [{'name': os.environ['TOOL'], 'description': 'Finds notes', 'inputSchema': {'type': 'object'}}]}
+        print(json.dumps({'jsonrpc': '2.0', 'id': m['id'], 'result': r}), flush=True)
+`
+
 // TestClaudeReal drives the real CLI against a scripted model.
 func TestClaudeReal(t *testing.T) {
 	cli := realAgent(t, "claude", "claude")
@@ -51,6 +65,9 @@ func TestClaudeReal(t *testing.T) {
 		p, o, events := drive(t, "edit", "auto-approve", nil)
 		if text, _ := p.file(t, "calc.py"); o.Stop != trace.StopEndTurn || text != calcFixed {
 			t.Errorf("%+v, %q", o, text)
+		}
+		if _, err := os.Stat(filepath.Join(p.Work, ".claude")); err == nil {
+			t.Error("the CLI keeps its settings in the work folder")
 		}
 		calls(t, events, "Read ok", "TaskCreate ok", "Edit ok", "Bash ok")
 		claudeRun{calls: 5}.checkUsage(t, o.Usage)
@@ -117,6 +134,30 @@ func TestClaudeReal(t *testing.T) {
 		}
 		calls(t, events, "Skill error")
 	})
+	t.Run("mcp", func(t *testing.T) {
+		_, o, events := drive(t, "plain", "auto-approve", func(p *place) {
+			p.Extras.MCP = []harness.MCPServer{
+				{Name: "files", Argv: []string{"python3", "-c", mcpServer}, Env: []string{"TOOL=find_notes"}},
+				{Name: "absent", Argv: []string{"/no/such/program"}},
+			}
+			tree := `{"mcpServers":{"tree":{"command":"/no/such/program"}}}` // not asked for by the condition
+			if err := os.WriteFile(filepath.Join(p.Work, ".mcp.json"), []byte(tree), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		})
+		tools, warnings := "", ""
+		for _, e := range events {
+			if e.Session != nil {
+				tools += strings.Join(e.Session.Tools, " ")
+			}
+			if e.Err != nil {
+				warnings += e.Err.Detail + ";"
+			}
+		}
+		if o.Stop != trace.StopEndTurn || !strings.Contains(tools, "mcp__files__find_notes") || warnings != `the agent could not reach its MCP server "absent";` {
+			t.Errorf("%+v with tools %s, warnings %s", o, tools, warnings)
+		}
+	})
 	t.Run("refusal", func(t *testing.T) {
 		if _, o, _ := drive(t, "refusal", "auto-approve", nil); o.Stop != trace.StopRefusal {
 			t.Errorf("%+v", o)
@@ -138,8 +179,8 @@ func TestClaudeReal(t *testing.T) {
 		})
 	}
 	t.Run("loop", func(t *testing.T) {
-		_, o, _ := drive(t, "loop", "auto-approve", func(p *place) { p.Limits.Timeout = 8 * time.Second })
-		if o.Stop != trace.StopTimeout || !o.Answered || *o.Turns < 2 {
+		_, o, _ := drive(t, "loop", "auto-approve", func(p *place) { p.Limits.Timeout = 20 * time.Second })
+		if o.Stop != trace.StopTimeout || !o.Answered || *o.Turns < 1 {
 			t.Errorf("%+v", o)
 		}
 	})

@@ -22,6 +22,7 @@ import (
 // that leaves out sub-agents, so that only the sums of modelUsage count.
 type claudeTalk struct {
 	prompt string
+	begun  bool                  // the CLI has said what it is
 	open   map[string]claudeCall // tool calls without a result, by id
 	denied map[string]bool       // tool calls whose result is in the trace as denied
 	agents map[string]string     // running sub-agents: task id to the tool call that started them
@@ -93,7 +94,7 @@ func (c *claudeTalk) line(s *session, line []byte) {
 func (c *claudeTalk) system(s *session, subtype string, line []byte) {
 	switch {
 	case subtype == "init":
-		c.init(s, line)
+		c.hello(s, line)
 	case subtype == "api_retry":
 		c.retry(s, line)
 	case strings.HasPrefix(subtype, "task_"):
@@ -101,7 +102,8 @@ func (c *claudeTalk) system(s *session, subtype string, line []byte) {
 	}
 }
 
-func (c *claudeTalk) init(s *session, line []byte) {
+// hello is what the CLI says of itself before it works.
+func (c *claudeTalk) hello(s *session, line []byte) {
 	var l struct {
 		Version string   `json:"claude_code_version"`
 		Model   string   `json:"model"`
@@ -115,7 +117,11 @@ func (c *claudeTalk) init(s *session, line []byte) {
 	if json.Unmarshal(line, &l) != nil {
 		return
 	}
-	c.account.Version, c.account.Model = l.Version, l.Model
+	if c.begun { // each turn begins with one
+		c.resume()
+		return
+	}
+	c.begun, c.account.Version, c.account.Model = true, l.Version, l.Model
 	s.emit(trace.Event{Kind: trace.KindSessionStart, Session: &trace.Session{
 		Harness: "claude-code", Version: l.Version, Model: s.task.Model, ModelReported: l.Model, Tools: l.Tools, Skills: l.Skills,
 	}})
@@ -124,6 +130,11 @@ func (c *claudeTalk) init(s *session, line []byte) {
 			s.emit(warning(fmt.Sprintf("the agent could not reach its MCP server %q", server.Name)))
 		}
 	}
+}
+
+// resume takes back how the agent ended: it works on, and the result of that is to come.
+func (c *claudeTalk) resume() {
+	c.account.Stop, c.account.Class, c.account.Detail, c.account.FinalText, c.account.Usage = "", "", "", "", nil
 }
 
 // retry is a call of a model that failed and will be tried again.
@@ -215,6 +226,7 @@ func (c *claudeTalk) assistant(s *session, line []byte) {
 	if !ok {
 		return
 	}
+	c.resume()
 	if l.Message.Model == "<synthetic>" {
 		c.synthetic(s, l.Parent, l.Error, blocks)
 		return
@@ -426,6 +438,7 @@ type claudeRequest struct {
 		Subtype string          `json:"subtype"`
 		Tool    string          `json:"tool_name"`
 		CallID  string          `json:"tool_use_id"`
+		Agent   string          `json:"agent_id"` // of the sub-agent that asks, before its tool call is shown
 		Input   json.RawMessage `json:"input"`
 	} `json:"request"`
 }
@@ -444,7 +457,7 @@ func (c *claudeTalk) control(s *session, line []byte) {
 	if len(l.Request.Input) == 0 {
 		l.Request.Input = json.RawMessage("{}")
 	}
-	c.call(s, "", l.Request.CallID, l.Request.Tool, l.Request.Input)
+	c.call(s, c.agents[l.Request.Agent], l.Request.CallID, l.Request.Tool, l.Request.Input)
 	c.respond(s, map[string]any{"subtype": "success", "request_id": l.ID, "response": c.permit(s, l)})
 }
 
@@ -549,11 +562,15 @@ type claudeResult struct {
 	} `json:"permission_denials"`
 }
 
-// result takes the terminal event. One that cannot be read is no success.
+// result takes the end of a turn. With nothing more to hear the CLI ends, and gives commands in the background some
+// seconds. While a sub-agent works in the background, though, another turn and its result are to come, and what it asks
+// needs our ear.
 func (c *claudeTalk) result(s *session, line []byte) {
-	s.hangUp() // the CLI ends when there is nothing more to hear
+	if len(c.agents) == 0 {
+		s.hangUp()
+	}
 	var r claudeResult
-	if err := json.Unmarshal(line, &r); err != nil {
+	if err := json.Unmarshal(line, &r); err != nil { // one that cannot be read is no success
 		c.account.Stop, c.account.Class = trace.StopError, trace.ClassHarnessProtocol
 		c.account.Detail = "its result line cannot be read: " + err.Error()
 		return
@@ -566,12 +583,15 @@ func (c *claudeTalk) result(s *session, line []byte) {
 			}})
 		}
 	}
-	c.account.Usage = r.usage()
-	if c.account.Usage != nil {
+	used := r.usage()
+	if used != nil {
 		c.account.Answered = true
-		s.emit(trace.Event{Kind: trace.KindUsage, Usage: c.account.Usage})
+		s.emit(trace.Event{Kind: trace.KindUsage, Usage: used})
 	}
-	c.conclude(r)
+	if len(c.agents) == 0 {
+		c.account.Usage = used
+		c.conclude(r)
+	}
 }
 
 // usage is what all models of the session used, sub-agents included; nil when none was called.
@@ -600,6 +620,8 @@ func (c *claudeTalk) conclude(r claudeResult) {
 		a.Stop = trace.StopMaxCost
 	case r.StopReason == "refusal":
 		a.Stop = trace.StopRefusal
+	case r.Terminal == "prompt_too_long" && c.turns > 0: // it filled the context itself
+		a.Stop, a.Detail = trace.StopMaxTokens, "context overflow: "+a.Detail
 	case r.Terminal == "prompt_too_long":
 		a.Stop, a.Class = trace.StopError, trace.ClassContextOverflow
 	case r.Terminal == "aborted_tools":

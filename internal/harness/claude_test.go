@@ -2,7 +2,6 @@ package harness_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/assay-ci/assay/internal/executor"
 	"github.com/assay-ci/assay/internal/gateway"
@@ -38,6 +37,7 @@ type claudeRun struct {
 	turns  int // -1: the recording does not tell
 	tools  []string
 	asks   int
+	quests int
 	retry  int
 	answer string
 }
@@ -71,6 +71,13 @@ var claudeRuns = []claudeRun{
 	{name: "err500_default", exit: executor.Exit{Code: 1}, stop: trace.StopError, class: trace.ClassModelAPI, retry: 10},
 	{name: "err500_retries2", exit: executor.Exit{Code: 1}, stop: trace.StopError, class: trace.ClassModelAPI, retry: 2},
 	{name: "timeout_term", exit: executor.Exit{Code: 143, TimedOut: true}, stop: trace.StopTimeout, class: trace.ClassModelAPI},
+	{name: "live_ask", calls: 2, turns: 2, tools: []string{"AskUserQuestion ok"}, quests: 1, answer: "Thanks for the answer."},
+	{name: "live_refusal", exit: executor.Exit{Code: 1}, stop: trace.StopRefusal, calls: 1, turns: 1, answer: "I cannot help with that."},
+	{name: "live_overlong", exit: executor.Exit{Code: 1}, stop: trace.StopError, class: trace.ClassContextOverflow},
+	{name: "live_err429", exit: executor.Exit{Code: 1}, stop: trace.StopError, class: trace.ClassModelLimit, retry: 2},
+	{name: "live_sub_bash", usage: &[4]int64{5004, 1000, 150, 250}, turns: 2, tools: []string{"Agent ok"}, asks: 2, answer: "all done"},
+	{name: "live_bg_agent", usage: &[4]int64{6005, 1200, 180, 300}, turns: 3, tools: []string{"Agent ok"}, asks: 2, answer: "waiting for it"},
+	{name: "live_bg_command", usage: &[4]int64{3002, 600, 90, 150}, turns: 3, tools: []string{"Bash ok"}, asks: 0, answer: "bg done"},
 }
 
 // frames reads a recording: what the agent said, and what it was told.
@@ -174,6 +181,11 @@ func responderOf(name string) responder.Responder {
 	if name == "ctl_interrupt" {
 		return interrupting
 	}
+	if name == "live_ask" {
+		return answering(func(trace.Ask) (responder.Reply, error) {
+			return responder.Reply{Outcome: responder.Allowed, Answers: []string{"Redis"}, By: "test"}, nil
+		})
+	}
 	return allowing
 }
 
@@ -188,9 +200,12 @@ func TestClaudeReadsEveryRecording(t *testing.T) {
 			t.Parallel()
 			said, _ := frames(t, run.name)
 			o, events, _ := replay(t, &claudeFake{said: said, write: 1 << 20, exit: run.exit}, responderOf(run.name))
-			want := harness.Outcome{Stop: cmp.Or(run.stop, trace.StopEndTurn), Class: run.class}
-			if o.Stop != want.Stop || o.Class != want.Class {
-				t.Errorf("stop %s %s (%s), want %s %s", o.Stop, o.Class, o.Detail, want.Stop, want.Class)
+			stop := run.stop
+			if stop == "" {
+				stop = trace.StopEndTurn
+			}
+			if o.Stop != stop || o.Class != run.class {
+				t.Errorf("stop %s %s (%s), want %s %s", o.Stop, o.Class, o.Detail, stop, run.class)
 			}
 			if answered := run.answer != "" || run.turns > 0; o.Answered != answered {
 				t.Errorf("answered %v", o.Answered)
@@ -207,6 +222,9 @@ func TestClaudeReadsEveryRecording(t *testing.T) {
 			}
 			if n := kinds(events)[trace.KindPermissionRequest]; n != run.asks || kinds(events)[trace.KindPermissionResponse] != n {
 				t.Errorf("%d permission requests, want %d", n, run.asks)
+			}
+			if n := kinds(events)[trace.KindQuestion]; n != run.quests || kinds(events)[trace.KindAnswer] != n {
+				t.Errorf("%d questions, want %d", n, run.quests)
 			}
 			if n := kinds(events)[trace.KindRetry]; n != run.retry {
 				t.Errorf("%d retries, want %d", n, run.retry)
@@ -281,7 +299,7 @@ func TestClaudeReadsTheSameInWritesOfAnySize(t *testing.T) {
 		o, events, told := replay(t, &claudeFake{said: said, write: 1 << 20, exit: run.exit}, responderOf(run.name))
 		for _, size := range []int{1, 7, 4096} {
 			p, again, toldAgain := replay(t, &claudeFake{said: said, write: size, exit: run.exit}, responderOf(run.name))
-			if diff := gocmp.Diff(events, again); diff != "" || compact(t, o) != compact(t, p) || !bytes.Equal(told, toldAgain) {
+			if diff := cmp.Diff(events, again); diff != "" || compact(t, o) != compact(t, p) || !bytes.Equal(told, toldAgain) {
 				t.Errorf("%s in writes of %d: %s", run.name, size, diff)
 			}
 		}
@@ -297,8 +315,14 @@ func TestClaudeKilledAtAnyLineIsNoSuccess(t *testing.T) {
 				cut := append(slices.Clone(said[:n]), said[n][:rest])
 				o, events, _ := replay(t, &claudeFake{said: cut, write: 1 << 20, exit: executor.Exit{Code: -1, Signal: "SIGKILL"}}, responderOf(run.name))
 				last := events[len(events)-1].Stop
-				wanted := o.Stop == trace.StopKilled || run.name == "ctl_interrupt" && o.Stop == trace.StopCancelled
-				if !wanted || last.Reason != o.Stop || o.Usage != nil {
+				wanted := trace.StopKilled
+				switch {
+				case run.name == "ctl_interrupt" && kinds(events)[trace.KindPermissionRequest] > 0:
+					wanted = trace.StopCancelled
+				case run.name == "live_bg_command" && n >= 7 && n <= 9: // its turn has ended, its command has not
+					wanted = trace.StopEndTurn
+				}
+				if o.Stop != wanted || last.Reason != o.Stop || (o.Usage != nil) != (wanted == trace.StopEndTurn) {
 					t.Errorf("%s killed after line %d: %+v", run.name, n, o)
 				}
 			}
@@ -320,8 +344,29 @@ func TestClaudeIsToldWhatTheRecordedOneWas(t *testing.T) {
 			if err := errors.Join(json.Unmarshal([]byte(got[i]), &a), json.Unmarshal([]byte(strings.Replace(want[i], "init1", "init", 1)), &b)); err != nil {
 				t.Fatal(err)
 			}
-			if diff := gocmp.Diff(b, a); diff != "" {
+			if diff := cmp.Diff(b, a); diff != "" {
 				t.Errorf("%s, line %d: %s", name, i+1, diff)
+			}
+		}
+	}
+}
+
+// A sub-agent in the background asks when the first result is long there.
+func TestClaudeAnswersEveryRequest(t *testing.T) {
+	t.Parallel()
+	for _, run := range claudeRuns {
+		said, _ := frames(t, run.name)
+		_, _, told := replay(t, &claudeFake{said: said, write: 1 << 20, exit: run.exit}, responderOf(run.name))
+		for _, line := range said {
+			var l struct {
+				Type string `json:"type"`
+				ID   string `json:"request_id"`
+			}
+			if err := json.Unmarshal(line, &l); err != nil {
+				t.Fatal(err)
+			}
+			if l.Type == "control_request" && bytes.Count(told, []byte(`"request_id":"`+l.ID+`"`)) != 1 {
+				t.Errorf("%s: request %s was not answered once", run.name, l.ID)
 			}
 		}
 	}
@@ -329,7 +374,7 @@ func TestClaudeIsToldWhatTheRecordedOneWas(t *testing.T) {
 
 func TestClaudeGolden(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"ctl_edit", "subagent", "skill_plugin", "truncate"} {
+	for _, name := range []string{"ctl_edit", "live_bg_agent", "skill_plugin", "truncate"} {
 		said, _ := frames(t, name)
 		_, events, _ := replay(t, &claudeFake{said: said, write: 1 << 20}, allowing)
 		for i := range events {
@@ -394,6 +439,9 @@ func TestClaudeEnds(t *testing.T) {
 		"a budget of its own":                 {[]string{result(`"subtype":"error_max_budget_usd","is_error":true`)}, executor.Exit{Code: 1}, trace.StopMaxCost, "", ""},
 		"a refusal":                           {[]string{claudeAnswer, result(`"subtype":"success","is_error":true,"stop_reason":"refusal","result":"no"`)}, executor.Exit{Code: 1}, trace.StopRefusal, "", "working on it"},
 		"too long a prompt":                   {[]string{result(`"subtype":"success","is_error":true,"terminal_reason":"prompt_too_long","api_error_status":400`)}, executor.Exit{Code: 1}, trace.StopError, trace.ClassContextOverflow, ""},
+		"a context that the agent filled":     {[]string{claudeAnswer, result(`"subtype":"success","is_error":true,"terminal_reason":"prompt_too_long","api_error_status":400`)}, executor.Exit{Code: 1}, trace.StopMaxTokens, "", "working on it"},
+		"work after a result":                 {[]string{claudeAnswer, claudeFine, claudeInit, claudeInit, claudeAnswer}, executor.Exit{}, trace.StopNoTerminalEvent, trace.ClassHarnessCrash, "working on it"},
+		"a result before a sub-agent is done": {[]string{claudeAnswer, `{"type":"system","subtype":"task_started","task_id":"a","tool_use_id":"t","task_type":"local_agent"}`, claudeFine}, executor.Exit{}, trace.StopNoTerminalEvent, trace.ClassHarnessCrash, "working on it"},
 		"a wrong key by its word":             {[]string{synthetic("Invalid API key", "authentication_failed"), result(`"subtype":"success","is_error":true`)}, executor.Exit{Code: 1}, trace.StopError, trace.ClassModelAuth, ""},
 		"a status in a text":                  {[]string{synthetic("API Error: 404 no such model", "unknown"), result(`"subtype":"success","is_error":true`)}, executor.Exit{Code: 1}, trace.StopError, trace.ClassModelRequest, ""},
 		"a cut answer that was mended":        {[]string{synthetic("too long", "max_output_tokens"), claudeAnswer, claudeFine}, executor.Exit{}, trace.StopEndTurn, "", "done"},
@@ -553,7 +601,7 @@ func TestClaudeModels(t *testing.T) {
 	got, err := build(t, "claude-code", "{key_env: MY_KEY, side_models: [haiku]}").(harness.Caller).Models("opus")
 	up := gateway.Upstream{Dialect: gateway.Anthropic, BaseURL: "https://api.anthropic.com", KeyEnv: "MY_KEY"}
 	want := []gateway.Model{{Name: "opus", Upstream: up}, {Name: "haiku", Upstream: up, Side: true}}
-	if diff := gocmp.Diff(want, got); diff != "" || err != nil {
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
 }
