@@ -39,7 +39,7 @@ func TestClaudeReal(t *testing.T) {
 	drive := func(t *testing.T, scenario, policy string, change func(*place)) (*place, harness.Outcome, []trace.Event) {
 		t.Helper()
 		p := newPlace(t, map[string]string{"calc.py": calcPy})
-		p.Model, p.Responder = "claude-sonnet-4-5", policyOf(t, policy)
+		p.Model, p.Responder = "claude-sonnet-4-5", claudePolicy(t, policy)
 		if change != nil {
 			change(p)
 		}
@@ -71,13 +71,13 @@ func TestClaudeReal(t *testing.T) {
 		}
 		calls(t, events, "Read ok", "TaskCreate ok", "Edit ok", "Bash ok")
 		claudeRun{calls: 5}.checkUsage(t, o.Usage)
-		if *o.Turns != 5 || kinds(events)[trace.KindPermissionRequest] != 2 {
-			t.Errorf("%d turns, %v", *o.Turns, kinds(events))
+		if *o.Turns != 5 || kindsOf(events)[trace.KindPermissionRequest] != 2 {
+			t.Errorf("%d turns, %v", *o.Turns, kindsOf(events))
 		}
 	})
 	t.Run("deny", func(t *testing.T) {
 		p, o, events := drive(t, "deny", "auto-deny", nil)
-		if _, there := p.file(t, "denied.txt"); o.Stop != trace.StopEndTurn || there || kinds(events)[trace.KindPermissionRequest] == 0 {
+		if _, there := p.file(t, "denied.txt"); o.Stop != trace.StopEndTurn || there || kindsOf(events)[trace.KindPermissionRequest] == 0 {
 			t.Errorf("%+v, denied.txt there: %v", o, there)
 		}
 		calls(t, events, "Bash denied", "Edit error")
@@ -90,7 +90,7 @@ func TestClaudeReal(t *testing.T) {
 	})
 	t.Run("ask", func(t *testing.T) {
 		_, o, events := drive(t, "ask", "auto-approve", nil)
-		if n := kinds(events); o.Stop != trace.StopEndTurn || n[trace.KindQuestion] != 1 || n[trace.KindAnswer] != 1 {
+		if n := kindsOf(events); o.Stop != trace.StopEndTurn || n[trace.KindQuestion] != 1 || n[trace.KindAnswer] != 1 {
 			t.Errorf("%+v, %v", o, n)
 		}
 		calls(t, events, "AskUserQuestion ok")
@@ -200,7 +200,7 @@ func TestClaudeReal(t *testing.T) {
 	})
 }
 
-func policyOf(t *testing.T, name string) responder.Responder {
+func claudePolicy(t *testing.T, name string) responder.Responder {
 	t.Helper()
 	for _, k := range responder.Kinds {
 		if k.Name == name {

@@ -220,13 +220,13 @@ func TestClaudeReadsEveryRecording(t *testing.T) {
 			if got := topCalls(events); !slices.Equal(got, run.tools) {
 				t.Errorf("tools %q, want %q", got, run.tools)
 			}
-			if n := kinds(events)[trace.KindPermissionRequest]; n != run.asks || kinds(events)[trace.KindPermissionResponse] != n {
+			if n := kindsOf(events)[trace.KindPermissionRequest]; n != run.asks || kindsOf(events)[trace.KindPermissionResponse] != n {
 				t.Errorf("%d permission requests, want %d", n, run.asks)
 			}
-			if n := kinds(events)[trace.KindQuestion]; n != run.quests || kinds(events)[trace.KindAnswer] != n {
+			if n := kindsOf(events)[trace.KindQuestion]; n != run.quests || kindsOf(events)[trace.KindAnswer] != n {
 				t.Errorf("%d questions, want %d", n, run.quests)
 			}
-			if n := kinds(events)[trace.KindRetry]; n != run.retry {
+			if n := kindsOf(events)[trace.KindRetry]; n != run.retry {
 				t.Errorf("%d retries, want %d", n, run.retry)
 			}
 			if run.name != "edit_json" && o.Version != "2.1.197" {
@@ -284,7 +284,7 @@ func topCalls(events []trace.Event) []string {
 	return list
 }
 
-func kinds(events []trace.Event) map[trace.Kind]int {
+func kindsOf(events []trace.Event) map[trace.Kind]int {
 	n := map[trace.Kind]int{}
 	for _, e := range events {
 		n[e.Kind]++
@@ -317,7 +317,7 @@ func TestClaudeKilledAtAnyLineIsNoSuccess(t *testing.T) {
 				last := events[len(events)-1].Stop
 				wanted := trace.StopKilled
 				switch {
-				case run.name == "ctl_interrupt" && kinds(events)[trace.KindPermissionRequest] > 0:
+				case run.name == "ctl_interrupt" && kindsOf(events)[trace.KindPermissionRequest] > 0:
 					wanted = trace.StopCancelled
 				case run.name == "live_bg_command" && n >= 7 && n <= 9: // its turn has ended, its command has not
 					wanted = trace.StopEndTurn
@@ -406,7 +406,7 @@ const (
 	claudeFine = `{"type":"result","subtype":"success","is_error":false,"stop_reason":"end_turn","result":"done","modelUsage":{}}`
 )
 
-func lines(text ...string) [][]byte { return [][]byte{[]byte(strings.Join(text, "\n") + "\n")} }
+func claudeSays(text ...string) [][]byte { return [][]byte{[]byte(strings.Join(text, "\n") + "\n")} }
 
 func TestClaudeEnds(t *testing.T) {
 	t.Parallel()
@@ -441,6 +441,7 @@ func TestClaudeEnds(t *testing.T) {
 		"too long a prompt":                   {[]string{result(`"subtype":"success","is_error":true,"terminal_reason":"prompt_too_long","api_error_status":400`)}, executor.Exit{Code: 1}, trace.StopError, trace.ClassContextOverflow, ""},
 		"a context that the agent filled":     {[]string{claudeAnswer, result(`"subtype":"success","is_error":true,"terminal_reason":"prompt_too_long","api_error_status":400`)}, executor.Exit{Code: 1}, trace.StopMaxTokens, "", "working on it"},
 		"work after a result":                 {[]string{claudeAnswer, claudeFine, claudeInit, claudeInit, claudeAnswer}, executor.Exit{}, trace.StopNoTerminalEvent, trace.ClassHarnessCrash, "working on it"},
+		"an answer after a result":            {[]string{claudeInit, claudeFine, claudeAnswer}, executor.Exit{}, trace.StopNoTerminalEvent, trace.ClassHarnessCrash, "working on it"},
 		"a result before a sub-agent is done": {[]string{claudeAnswer, `{"type":"system","subtype":"task_started","task_id":"a","tool_use_id":"t","task_type":"local_agent"}`, claudeFine}, executor.Exit{}, trace.StopNoTerminalEvent, trace.ClassHarnessCrash, "working on it"},
 		"a wrong key by its word":             {[]string{synthetic("Invalid API key", "authentication_failed"), result(`"subtype":"success","is_error":true`)}, executor.Exit{Code: 1}, trace.StopError, trace.ClassModelAuth, ""},
 		"a status in a text":                  {[]string{synthetic("API Error: 404 no such model", "unknown"), result(`"subtype":"success","is_error":true`)}, executor.Exit{Code: 1}, trace.StopError, trace.ClassModelRequest, ""},
@@ -452,7 +453,7 @@ func TestClaudeEnds(t *testing.T) {
 			t.Parallel()
 			f := &claudeFake{write: 1 << 20, exit: c.exit}
 			if c.said != nil {
-				f.said = lines(c.said...)
+				f.said = claudeSays(c.said...)
 			}
 			o, _, _ := replay(t, f, allowing)
 			if o.Stop != c.stop || o.Class != c.class || o.FinalText != c.text {
@@ -468,8 +469,8 @@ func TestClaudeAnswersQuestions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, events, told := replay(t, &claudeFake{said: lines(claudeInit, claudeAsks, claudeFine), write: 10}, auto)
-	n := kinds(events)
+	o, events, told := replay(t, &claudeFake{said: claudeSays(claudeInit, claudeAsks, claudeFine), write: 10}, auto)
+	n := kindsOf(events)
 	if o.Stop != trace.StopEndTurn || n[trace.KindQuestion] != 1 || n[trace.KindAnswer] != 1 || n[trace.KindPermissionRequest] != 0 || n[trace.KindToolCall] != 1 {
 		t.Errorf("%+v with %v", o, n)
 	}
@@ -484,16 +485,16 @@ func TestClaudeAnswersQuestions(t *testing.T) {
 
 func TestClaudeRefusesWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
-	_, events, told := replay(t, &claudeFake{said: lines(`{"type":"control_request","request_id":"h","request":{"subtype":"hook_callback"}}`, claudeFine), write: 10}, allowing)
+	_, events, told := replay(t, &claudeFake{said: claudeSays(`{"type":"control_request","request_id":"h","request":{"subtype":"hook_callback"}}`, claudeFine), write: 10}, allowing)
 	const want = `{"response":{"error":"not supported: hook_callback","request_id":"h","subtype":"error"},"type":"control_response"}`
-	if !strings.HasSuffix(strings.TrimSpace(string(told)), want) || kinds(events)[trace.KindOther] != 2 {
+	if !strings.HasSuffix(strings.TrimSpace(string(told)), want) || kindsOf(events)[trace.KindOther] != 2 {
 		t.Errorf("told %s", told)
 	}
 }
 
 func TestClaudeWithAResponderThatFails(t *testing.T) {
 	t.Parallel()
-	f := &claudeFake{said: lines(claudeInit, claudeAsks, claudeFine), write: 10}
+	f := &claudeFake{said: claudeSays(claudeInit, claudeAsks, claudeFine), write: 10}
 	broken := answering(func(trace.Ask) (responder.Reply, error) { return responder.Reply{}, errors.New("no key") })
 	o, err := build(t, "claude-code", "{}").Drive(t.Context(), claudeTask(f, broken), func(trace.Event) {})
 	if err == nil || !strings.Contains(err.Error(), "no key") || o.Class != trace.ClassResponder {
