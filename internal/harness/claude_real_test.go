@@ -190,6 +190,12 @@ func TestClaudeReal(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 	})
+	t.Run("a prompt that is a command", func(t *testing.T) {
+		_, o, _ := drive(t, "plain", "auto-approve", func(p *place) { p.Prompt = "/nosuch fix the bug" })
+		if o.Stop != trace.StopError || o.Class != trace.ClassHarnessConfig || !strings.Contains(o.Detail, "Unknown command: /nosuch") {
+			t.Errorf("%+v", o)
+		}
+	})
 	t.Run("a long prompt", func(t *testing.T) {
 		long := strings.Repeat("Fix the bug. \u00e4\U0001F642\n\"", 20_000)
 		before := len(models.requests(t))

@@ -17,9 +17,10 @@ import (
 
 // claudeTalk understands the stream-json lines of Claude Code and answers its control requests.
 //
-// What it must not be taken in by: a result line that says success and is_error at once; messages of the model
-// "<synthetic>", which are error texts of the CLI; a message that comes once for each of its content blocks; and a usage
-// that leaves out sub-agents, so that only the sums of modelUsage count.
+// What it must not be taken in by: a result line that says success and is_error at once, or success although no model was
+// asked, because the prompt was taken for a command of the CLI; messages of the model "<synthetic>", which are error texts
+// of the CLI; a message that comes once for each of its content blocks; and a usage that leaves out sub-agents, so that
+// only the sums of modelUsage count.
 type claudeTalk struct {
 	prompt string
 	begun  bool                  // the CLI has said what it is
@@ -630,6 +631,8 @@ func (c *claudeTalk) conclude(r claudeResult) {
 		a.Stop = trace.StopMaxTokens
 	case r.IsError || r.Subtype != "success":
 		a.Stop, a.Class = trace.StopError, c.classOf(r)
+	case !a.Answered: // a prompt such as /name is a command of the CLI, and an unknown one a success
+		a.Stop, a.Class, a.Detail = trace.StopError, trace.ClassHarnessConfig, "it ended without asking a model: "+cmp.Or(r.Result, "it said nothing")
 	default:
 		a.Stop, a.FinalText, a.Detail = trace.StopEndTurn, r.Result, ""
 	}

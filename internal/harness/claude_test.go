@@ -435,6 +435,7 @@ func TestClaudeEnds(t *testing.T) {
 		"a result that is half a line":        {[]string{claudeAnswer, claudeFine[:60]}, executor.Exit{}, trace.StopNoTerminalEvent, trace.ClassHarnessCrash, "working on it"},
 		"a result of another shape":           {[]string{claudeAnswer, result(`"subtype":"success","is_error":"false"`)}, executor.Exit{}, trace.StopError, trace.ClassHarnessProtocol, "working on it"},
 		"a result without a subtype":          {[]string{claudeAnswer, result(`"result":"done"`)}, executor.Exit{}, trace.StopError, trace.ClassHarnessCrash, "working on it"},
+		"a prompt that is a command":          {[]string{claudeInit, synthetic("Unknown command: /x", ""), claudeFine}, executor.Exit{}, trace.StopError, trace.ClassHarnessConfig, ""},
 		"the last result counts":              {[]string{claudeFine, claudeAnswer, result(`"subtype":"error_during_execution","is_error":true`)}, executor.Exit{}, trace.StopError, trace.ClassHarnessCrash, "working on it"},
 		"a budget of its own":                 {[]string{result(`"subtype":"error_max_budget_usd","is_error":true`)}, executor.Exit{Code: 1}, trace.StopMaxCost, "", ""},
 		"a refusal":                           {[]string{claudeAnswer, result(`"subtype":"success","is_error":true,"stop_reason":"refusal","result":"no"`)}, executor.Exit{Code: 1}, trace.StopRefusal, "", "working on it"},
@@ -446,7 +447,7 @@ func TestClaudeEnds(t *testing.T) {
 		"a wrong key by its word":             {[]string{synthetic("Invalid API key", "authentication_failed"), result(`"subtype":"success","is_error":true`)}, executor.Exit{Code: 1}, trace.StopError, trace.ClassModelAuth, ""},
 		"a status in a text":                  {[]string{synthetic("API Error: 404 no such model", "unknown"), result(`"subtype":"success","is_error":true`)}, executor.Exit{Code: 1}, trace.StopError, trace.ClassModelRequest, ""},
 		"a cut answer that was mended":        {[]string{synthetic("too long", "max_output_tokens"), claudeAnswer, claudeFine}, executor.Exit{}, trace.StopEndTurn, "", "done"},
-		"a note of its own":                   {[]string{synthetic("No response requested.", ""), claudeFine}, executor.Exit{}, trace.StopEndTurn, "", "done"},
+		"a note of its own":                   {[]string{claudeAnswer, synthetic("No response requested.", ""), claudeFine}, executor.Exit{}, trace.StopEndTurn, "", "done"},
 		"a fault below a sub-agent":           {[]string{claudeAnswer, strings.Replace(synthetic("API Error: 500 x", "server_error"), `{"type"`, `{"parent_tool_use_id":"t","type"`, 1), claudeFine}, executor.Exit{}, trace.StopEndTurn, "", "done"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -469,7 +470,7 @@ func TestClaudeAnswersQuestions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, events, told := replay(t, &claudeFake{said: claudeSays(claudeInit, claudeAsks, claudeFine), write: 10}, auto)
+	o, events, told := replay(t, &claudeFake{said: claudeSays(claudeInit, claudeAnswer, claudeAsks, claudeFine), write: 10}, auto)
 	n := kindsOf(events)
 	if o.Stop != trace.StopEndTurn || n[trace.KindQuestion] != 1 || n[trace.KindAnswer] != 1 || n[trace.KindPermissionRequest] != 0 || n[trace.KindToolCall] != 1 {
 		t.Errorf("%+v with %v", o, n)
