@@ -56,6 +56,7 @@ type Event struct {
 	Plan      []PlanItem      `json:"plan,omitempty"`      // of plan
 	Ask       *Ask            `json:"ask,omitempty"`       // of permission_* , question and answer
 	Usage     *Usage          `json:"usage,omitempty"`     // of usage and model_call
+	Call      *ModelCall      `json:"call,omitempty"`      // of model_call
 	Err       *Fault          `json:"err,omitempty"`       // of error and retry
 	Stop      *Stop           `json:"stop,omitempty"`      // of stop
 	Raw       json.RawMessage `json:"raw,omitempty"`       // the native line
@@ -176,6 +177,18 @@ type Usage struct {
 	CostUSD    *float64 `json:"cost_usd"`         //
 	Scope      string   `json:"scope,omitempty"`  // session, turn, step, last_step or context
 	Source     string   `json:"source,omitempty"` // gateway or agent
+}
+
+// A ModelCall is one call of a model as the gateway saw it. What it used and cost is the Usage of its event.
+type ModelCall struct {
+	Ordinal   int           `json:"ordinal"`              // from 1, in the order in which the calls of the cell began
+	Lane      string        `json:"lane"`                 // main, aux, sub:<n>, count, responder or judge
+	Model     string        `json:"model"`                // as the request named it
+	HTTP      int           `json:"http,omitempty"`       // status of the answer; absent: none came
+	Finish    string        `json:"finish,omitempty"`     // end, tool, refusal, max_tokens or other; absent: not told
+	Partial   bool          `json:"partial,omitempty"`    // the answer was cut: its usage is what was seen of it
+	FirstByte time.Duration `json:"first_byte,omitempty"` // nanoseconds until the first byte of the answer; absent: none came
+	Took      time.Duration `json:"took"`                 // nanoseconds until the end of the answer
 }
 
 // A Fault is an error that the agent or its provider reported. Class "warning" never changes an outcome.

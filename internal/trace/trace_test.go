@@ -193,6 +193,11 @@ func TestWriterGolden(t *testing.T) {
 		trace.Event{Kind: trace.KindToolCall, Tool: &call},
 		trace.Event{Kind: trace.KindToolResult, Tool: &result},
 		trace.Event{Kind: trace.KindUsage, Usage: &trace.Usage{Input: &tokens, CostUSD: &cost, Scope: "session", Source: "agent"}},
+		trace.Event{
+			Kind: trace.KindModelCall, Usage: &trace.Usage{Input: &tokens, CostUSD: &cost, Scope: "step", Source: "gateway"},
+			Call: &trace.ModelCall{Ordinal: 1, Lane: "main", Model: "m|x", HTTP: 200, Finish: "tool", Partial: true, FirstByte: time.Millisecond, Took: time.Second},
+		},
+		trace.Event{Kind: trace.KindModelCall, Call: &trace.ModelCall{Ordinal: 2, Lane: "aux", Model: "m|x"}},
 		trace.Event{Kind: trace.KindOther, Text: "what", Raw: json.RawMessage("not json")},
 		trace.Event{Kind: trace.KindOther, Raw: json.RawMessage("{\"a\":\"\xff\"}")},
 		trace.Event{Kind: trace.KindStop, Stop: &trace.Stop{Reason: trace.StopEndTurn, FinalText: "done"}},
