@@ -31,7 +31,9 @@ func (c *Cell) serve(w http.ResponseWriter, r *http.Request, path string) {
 	}
 	rt, ok := routeOf(path)
 	if !ok || r.Method != http.MethodPost {
-		c.remark(fmt.Sprintf("the gateway answered 404 to %.10s %.200q", r.Method, path))
+		if r.Method != http.MethodHead { // claude-code knocks at the door first
+			c.remark(fmt.Sprintf("the gateway answered 404 to %.10s %.200q", r.Method, path))
+		}
 		http.NotFound(w, r)
 		return
 	}

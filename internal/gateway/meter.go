@@ -79,8 +79,12 @@ func (m *meter) event(data []byte) {
 
 // isDelta tells, without decoding it, an event that only carries a piece of text. Most of a stream is made of them.
 func isDelta(data []byte) bool {
-	if bytes.HasPrefix(data, []byte(`{"type":"content_block_`)) {
+	has := func(text string) bool { return bytes.Contains(data, []byte(text)) }
+	switch {
+	case bytes.HasPrefix(data, []byte(`{"type":"content_block_`)):
 		return true
+	case has(`"finish_reason":null`): // within a text, the quotes would be escaped
+		return !has(`"prompt_tokens"`) && !has(`"error"`) && !has(`"refusal":"`) && !has(`"finish_reason":"`)
 	}
 	rest, ok := bytes.CutPrefix(data, []byte(`{"type":"response.`))
 	name, _, _ := bytes.Cut(rest, []byte(`"`))

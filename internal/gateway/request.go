@@ -137,21 +137,32 @@ func topLevel(body []byte) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-func hasItems(raw json.RawMessage) bool {
+func hasItems(raw json.RawMessage) bool { return len(firstItems(raw, 1)) > 0 }
+
+// firstItems returns the first items of an array, at most n. What follows is not read: a history is long, and its beginning
+// tells whose it is.
+func firstItems(raw json.RawMessage, n int) []json.RawMessage {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
+		return nil
+	}
 	var items []json.RawMessage
-	return json.Unmarshal(raw, &items) == nil && len(items) > 0
+	for len(items) < n && dec.More() {
+		var item json.RawMessage
+		if dec.Decode(&item) != nil {
+			return items
+		}
+		items = append(items, item)
+	}
+	return items
 }
 
-// item returns the content of the first message of a role, or a message that is a string alone.
+// item returns the content of the first message of a role near the beginning, or a message that is a string alone.
 func item(raw json.RawMessage, role string) json.RawMessage {
 	if len(raw) > 0 && raw[0] == '"' && role == "user" {
 		return raw
 	}
-	var messages []json.RawMessage
-	if json.Unmarshal(raw, &messages) != nil {
-		return nil
-	}
-	for _, m := range messages {
+	for _, m := range firstItems(raw, 8) {
 		var head struct {
 			Role    string          `json:"role"`
 			Content json.RawMessage `json:"content"`
@@ -168,7 +179,7 @@ func item(raw json.RawMessage, role string) json.RawMessage {
 func digestOf(raws ...json.RawMessage) digest {
 	h, wrote := sha256.New(), false
 	for _, raw := range raws {
-		texts(raw, func(s string) {
+		texts(raw, maxNested, func(s string) {
 			// claude-code begins its system prompt with a line of its own accounting that may differ in every request.
 			if !strings.HasPrefix(s, "x-anthropic-billing-header:") {
 				fmt.Fprintf(h, "%d:%s", len(s), s)
@@ -183,9 +194,13 @@ func digestOf(raws ...json.RawMessage) digest {
 	return d
 }
 
+// maxNested is how deep the texts of a prompt may lie in lists and blocks. No agent nests more than three; each level is read
+// again for the next, so a tower of them must not be.
+const maxNested = 6
+
 // texts calls f with each text of a prompt: a string, or blocks and parts that have one. Marks beside the texts, such as
 // those of a cache, move from request to request and are left out.
-func texts(raw json.RawMessage, f func(string)) {
+func texts(raw json.RawMessage, levels int, f func(string)) {
 	var s string
 	var list []json.RawMessage
 	var block struct {
@@ -193,19 +208,19 @@ func texts(raw json.RawMessage, f func(string)) {
 		Parts []json.RawMessage `json:"parts"`
 	}
 	switch {
-	case len(raw) == 0:
+	case len(raw) == 0 || levels == 0:
 	case raw[0] == '"' && json.Unmarshal(raw, &s) == nil:
 		f(s)
 	case raw[0] == '[' && json.Unmarshal(raw, &list) == nil:
 		for _, e := range list {
-			texts(e, f)
+			texts(e, levels-1, f)
 		}
 	case raw[0] == '{' && json.Unmarshal(raw, &block) == nil:
 		if len(block.Text) > 0 && block.Text[0] == '"' {
-			texts(block.Text, f)
+			texts(block.Text, levels-1, f)
 		}
 		for _, e := range block.Parts {
-			texts(e, f)
+			texts(e, levels-1, f)
 		}
 	}
 }

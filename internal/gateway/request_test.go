@@ -102,3 +102,51 @@ func FuzzRequest(f *testing.F) {
 		}
 	})
 }
+
+// TestTowersOfListsAreNotClimbed: reading each of 9,000 levels again for the next would take hours.
+func TestTowersOfListsAreNotClimbed(t *testing.T) {
+	t.Parallel()
+	tower := strings.Repeat("[", 9000) + `"` + strings.Repeat("x", 8<<20) + `"` + strings.Repeat("]", 9000)
+	for _, body := range []string{`{"model":"m","system":` + tower + `}`, `{"model":"m","messages":[{"role":"user","content":` + tower + `}]}`} {
+		if q, err := newRequest(route{dialect: Anthropic}, []byte(body)); err != nil || q.system != (digest{}) || q.first != (digest{}) {
+			t.Errorf("%+v, %v", q, err)
+		}
+	}
+}
+
+// BenchmarkRequest understands a request of 1 MB: what the gateway adds before a call is on its way.
+func BenchmarkRequest(b *testing.B) {
+	turn := `{"role":"assistant","content":[{"type":"text","text":"` + strings.Repeat("some words ", 80) + `"}]}`
+	body := []byte(`{"model":"m","stream":true,"system":"be good","messages":[{"role":"user","content":"hi"}` + strings.Repeat(","+turn, 1000) + `],"tools":[{}]}`)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := newRequest(route{dialect: Anthropic}, body); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkStream meters a stream of 1 MB in pieces of text.
+func BenchmarkStream(b *testing.B) {
+	for _, d := range dialects {
+		b.Run(string(d), func(b *testing.B) {
+			piece := map[Dialect]string{
+				Anthropic: `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"some words"}}`,
+				Chat:      `{"id":"x","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"some words"},"finish_reason":null}],"usage":null}`,
+				Responses: `{"type":"response.output_text.delta","item_id":"x","output_index":0,"delta":"some words"}`,
+				Gemini:    `{"candidates":[{"content":{"parts":[{"text":"some words"}],"role":"model"}}],"usageMetadata":{"promptTokenCount":1}}`,
+			}[d]
+			event := []byte("data: " + piece + "\n\n")
+			n := 1 << 20 / len(event)
+			b.SetBytes(int64(n * len(event)))
+			for b.Loop() {
+				h := newHold(&meter{dialect: d}, true, d == Chat)
+				for range n {
+					h.pass(event)
+				}
+				h.end()
+			}
+		})
+	}
+}

@@ -172,7 +172,7 @@ func (h *hold) end() []byte {
 
 // isUsageChunk tells the chunk that a chat stream has only because its usage was asked for: it has no choice.
 func isUsageChunk(data []byte) bool {
-	if !bytes.Contains(data, []byte(`"usage"`)) {
+	if !bytes.Contains(data, []byte(`"prompt_tokens"`)) {
 		return false
 	}
 	var f struct {
