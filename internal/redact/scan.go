@@ -1,0 +1,139 @@
+package redact
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+)
+
+// A scanner takes secrets out of one stream. Every view looks at every byte; what no view can still make a secret of is
+// passed on. The result does not depend on how the stream was cut.
+type scanner struct {
+	marks  []string // by the number of the secret
+	emit   func([]byte) error
+	views  []*view
+	held   []byte // the bytes from base on that were not passed on, a part of buffer
+	base   int64
+	buffer []byte
+	pos    int64  // of the next byte
+	fresh  []span // found since hits was put in order
+	hits   []span // apart, in order; none ended before base
+}
+
+// A span is a part of the stream that is a secret, or several that overlap.
+type span struct {
+	start, end int64
+	length     int64 // of the longest match in it, whose name it bears
+	at         int64 // where that match begins
+	secret     int32
+	breaks     int // line feeds in it that were dropped from held already
+}
+
+func newScanner(r *Redactor, emit func([]byte) error) *scanner {
+	s := &scanner{marks: r.marks, emit: emit}
+	for _, undo := range []escape{none, backslash, percent} {
+		s.views = append(s.views, newView(r.forms, undo, s.found))
+	}
+	return s
+}
+
+// piece bounds, in bytes, how much is looked at before what is harmless is passed on, and so what is held.
+const piece = 32 << 10
+
+func (s *scanner) feed(p []byte) error {
+	for part := range slices.Chunk(p, piece) {
+		if err := s.look(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *scanner) look(p []byte) error {
+	end := s.pos + int64(len(p))
+	safe := end
+	for _, v := range s.views {
+		v.look(p, s.pos)
+		safe = min(safe, v.begun(end))
+	}
+	s.buffer = append(append(s.buffer[:0], s.held...), p...)
+	s.held = s.buffer
+	s.pos = end
+	s.settle()
+	return s.pass(safe)
+}
+
+func (s *scanner) flush() error {
+	for _, v := range s.views {
+		v.text.finish()
+	}
+	s.settle()
+	return s.pass(s.pos)
+}
+
+func (s *scanner) found(start, end int64, secret int32) {
+	s.fresh = append(s.fresh, span{start: start, end: end, length: end - start, at: start, secret: secret})
+}
+
+// settle puts what was found in order, and makes one of what overlaps.
+func (s *scanner) settle() {
+	if len(s.fresh) == 0 {
+		return
+	}
+	all := append(s.hits, s.fresh...)
+	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.start, b.start) })
+	s.hits = all[:1]
+	for _, h := range all[1:] {
+		if last := &s.hits[len(s.hits)-1]; h.start < last.end {
+			*last = last.with(h)
+		} else {
+			s.hits = append(s.hits, h)
+		}
+	}
+	s.fresh = s.fresh[:0]
+}
+
+func (a span) with(b span) span {
+	if b.length > a.length || b.length == a.length && (b.at < a.at || b.at == a.at && b.secret < a.secret) {
+		a.length, a.at, a.secret = b.length, b.at, b.secret
+	}
+	a.start, a.end, a.breaks = min(a.start, b.start), max(a.end, b.end), a.breaks+b.breaks
+	return a
+}
+
+// pass passes on what stands before a position, and drops what is a secret there.
+func (s *scanner) pass(safe int64) error {
+	done := 0
+	for done < len(s.hits) && s.hits[done].start < safe {
+		h := &s.hits[done]
+		if err := s.out(h.start); err != nil {
+			return err
+		}
+		upto := min(h.end, safe)
+		h.breaks += bytes.Count(s.held[:upto-s.base], []byte("\n"))
+		s.drop(upto)
+		if h.end > safe {
+			break // it may grow yet
+		}
+		mark := append([]byte(s.marks[h.secret]), bytes.Repeat([]byte("\n"), h.breaks)...)
+		if err := s.emit(mark); err != nil {
+			return err
+		}
+		done++
+	}
+	s.hits = slices.Delete(s.hits, 0, done)
+	return s.out(safe)
+}
+
+func (s *scanner) out(upto int64) error {
+	if upto <= s.base {
+		return nil
+	}
+	err := s.emit(s.held[:upto-s.base])
+	s.drop(upto)
+	return err
+}
+
+func (s *scanner) drop(upto int64) {
+	s.held, s.base = s.held[upto-s.base:], upto
+}
