@@ -41,7 +41,7 @@ type Answer struct {
 //
 // For Chat the body must be the one that would go to a provider: usage is streamed only if stream_options asks for it.
 func (s *Script) Answer(d Dialect, stream bool, body []byte) (Answer, error) {
-	r, err := readRequest(d, body)
+	r, err := readAsked(d, body)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -74,7 +74,7 @@ func (s *Script) Answer(d Dialect, stream bool, body []byte) (Answer, error) {
 }
 
 // turn is what the request is answered with.
-func (s *Script) turn(r *request) Turn {
+func (s *Script) turn(r *asked) Turn {
 	switch {
 	case r.schema != nil:
 		return Turn{Say: string(marshal(smallest(r.schema)))}
@@ -84,8 +84,8 @@ func (s *Script) turn(r *request) Turn {
 	return s.Turns[min(r.rounds, len(s.Turns)-1)]
 }
 
-// A reply is a turn whose calls are bound to the tools of a request.
-type reply struct {
+// bound is a turn whose calls are bound to the tools of a request.
+type bound struct {
 	parts []part
 	stop  string // as in Turn
 	seed  [sha256.Size]byte
@@ -106,8 +106,8 @@ const (
 	isCall
 )
 
-func (r *request) reply(t Turn) reply {
-	a := reply{stop: t.Stop, seed: sha256.Sum256(r.body)}
+func (r *asked) reply(t Turn) bound {
+	a := bound{stop: t.Stop, seed: sha256.Sum256(r.body)}
 	if t.Think != "" {
 		a.parts = append(a.parts, part{kind: isThought, text: t.Think})
 	}
@@ -120,7 +120,7 @@ func (r *request) reply(t Turn) reply {
 	return a
 }
 
-func (a reply) calls() bool {
+func (a bound) calls() bool {
 	for _, p := range a.parts {
 		if p.kind == isCall {
 			return true
@@ -130,7 +130,7 @@ func (a reply) calls() bool {
 }
 
 // text joins the parts of a kind.
-func (a reply) text(kind partKind) string {
+func (a bound) text(kind partKind) string {
 	var b strings.Builder
 	for _, p := range a.parts {
 		if p.kind == kind {
@@ -141,7 +141,7 @@ func (a reply) text(kind partKind) string {
 }
 
 // id names the nth thing of an answer. It depends on the request alone.
-func (a reply) id(prefix string, n int) string {
+func (a bound) id(prefix string, n int) string {
 	sum := sha256.Sum256(fmt.Append(a.seed[:], prefix, n))
 	return fmt.Sprintf("%s%x", prefix, sum[:10])
 }
@@ -196,8 +196,8 @@ func event(name string, data any) []byte {
 	return fmt.Appendf(nil, "%sdata: %s\n\n", head, marshal(data))
 }
 
-// pieces cuts a text as a model streams it.
-func pieces(text string) []string {
+// inPieces cuts a text as a model streams it.
+func inPieces(text string) []string {
 	const size = 24 // characters
 	var list []string
 	for r := []rune(text); len(r) > 0; {

@@ -57,7 +57,7 @@ type askLabel struct {
 }
 
 // bind makes an abstract call one of a tool that the request offers. When there is none, a shell does it.
-func (r *request) bind(c Call) part {
+func (r *asked) bind(c Call) part {
 	if c.Kind == "raw" {
 		return r.raw(c)
 	}
@@ -85,7 +85,7 @@ func (r *request) bind(c Call) part {
 }
 
 // raw is a call of a tool by its own name, offered or not. An input that is a text goes out as it is, JSON or not.
-func (r *request) raw(c Call) part {
+func (r *asked) raw(c Call) part {
 	t, found := r.offered(c.Name)
 	if !found {
 		t = tool{name: c.Name}
@@ -98,7 +98,7 @@ func (r *request) raw(c Call) part {
 	return part{kind: isCall, tool: t, text: text}
 }
 
-func (r *request) offered(names ...string) (tool, bool) {
+func (r *asked) offered(names ...string) (tool, bool) {
 	for _, n := range names {
 		if i := slices.IndexFunc(r.tools, func(t tool) bool { return t.name == n }); i >= 0 {
 			return r.tools[i], true
@@ -107,7 +107,7 @@ func (r *request) offered(names ...string) (tool, bool) {
 	return tool{}, false
 }
 
-func (r *request) toolNames() []string {
+func (r *asked) toolNames() []string {
 	var names []string
 	for _, t := range r.tools {
 		names = append(names, t.name)
@@ -122,7 +122,7 @@ type value struct {
 	v     any
 }
 
-func (r *request) values(kind string, t tool, in input) []value {
+func (r *asked) values(kind string, t tool, in input) []value {
 	file := value{[]string{"file_path", "filePath", "path", "absolute_path"}, r.absolute(in.Path)}
 	switch kind {
 	case "edit":
@@ -174,7 +174,7 @@ func askValues(in input) []value {
 }
 
 // absolute is a path below the work folder, if that is known.
-func (r *request) absolute(p string) string {
+func (r *asked) absolute(p string) string {
 	if r.work == "" || path.IsAbs(p) {
 		return p
 	}
@@ -232,7 +232,7 @@ func fillValue(root, schema object, v any) any {
 }
 
 // javascript does a call by the one tool of an agent whose model writes programs.
-func (r *request) javascript(kind string, in input) (string, bool) {
+func (r *asked) javascript(kind string, in input) (string, bool) {
 	if p, is := r.patch(kind, in); is {
 		return fmt.Sprintf("const r = await tools.apply_patch(%s); text(String(r));", marshal(p)), true
 	}
@@ -254,7 +254,7 @@ func planSteps(in input) [][]value {
 
 // patch writes an edit or a new file in the patch format of codex, which knows whole lines only: those of an edit are taken
 // from what tools have shown of the file.
-func (r *request) patch(kind string, in input) (string, bool) {
+func (r *asked) patch(kind string, in input) (string, bool) {
 	const head, foot = "*** Begin Patch\n", "*** End Patch"
 	switch kind {
 	case "write":
@@ -268,7 +268,7 @@ func (r *request) patch(kind string, in input) (string, bool) {
 }
 
 // wholeLines widens an edit to the lines that it is in.
-func (r *request) wholeLines(old, new string) (before, after string, found bool) {
+func (r *asked) wholeLines(old, new string) (before, after string, found bool) {
 	if strings.HasSuffix(old, "\n") && strings.HasSuffix(new, "\n") {
 		old, new = old[:len(old)-1], new[:len(new)-1]
 	}

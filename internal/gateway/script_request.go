@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A request is what a scripted model must know of one.
-type request struct {
+// asked is what a scripted model must know of a request.
+type asked struct {
 	body    []byte
 	model   string
 	tools   []tool
@@ -28,13 +28,13 @@ type tool struct {
 	freeform  bool   // takes text instead of JSON
 }
 
-// readRequest understands a request as far as it can: members that are not what they should be count as absent.
-func readRequest(d Dialect, body []byte) (*request, error) {
+// readAsked understands a request as far as it can: members that are not what they should be count as absent.
+func readAsked(d Dialect, body []byte) (*asked, error) {
 	var o object
 	if err := json.Unmarshal(body, &o); err != nil {
 		return nil, fmt.Errorf("read a request to the scripted %s model: %w", d, err)
 	}
-	r := &request{body: body, model: textAt(o, "model"), work: workFolder(body), usage: true}
+	r := &asked{body: body, model: textAt(o, "model"), work: workFolder(body), usage: true}
 	switch d {
 	case Anthropic:
 		r.readAnthropic(o)
@@ -50,7 +50,7 @@ func readRequest(d Dialect, body []byte) (*request, error) {
 	return r, nil
 }
 
-func (r *request) readAnthropic(o object) {
+func (r *asked) readAnthropic(o object) {
 	for _, t := range listAt(o, "tools") {
 		r.offer(textAt(t, "name"), "", objectAt(t, "input_schema"), false)
 	}
@@ -74,7 +74,7 @@ func (r *request) readAnthropic(o object) {
 	r.thinks = kind != "" && kind != "disabled"
 }
 
-func (r *request) readChat(o object) {
+func (r *asked) readChat(o object) {
 	for _, t := range listAt(o, "tools") {
 		r.offer(textAt(t, "function", "name"), "", objectAt(t, "function", "parameters"), false)
 	}
@@ -97,7 +97,7 @@ func (r *request) readChat(o object) {
 	r.thinks = true
 }
 
-func (r *request) readResponses(o object) {
+func (r *asked) readResponses(o object) {
 	r.offerAll(listAt(o, "tools"), "")
 	before := false
 	for _, item := range listAt(o, "input") {
@@ -115,7 +115,7 @@ func (r *request) readResponses(o object) {
 	r.thinks = true
 }
 
-func (r *request) offerAll(tools []any, namespace string) {
+func (r *asked) offerAll(tools []any, namespace string) {
 	for _, t := range tools {
 		switch textAt(t, "type") {
 		case "namespace":
@@ -130,7 +130,7 @@ func (r *request) offerAll(tools []any, namespace string) {
 	}
 }
 
-func (r *request) readGemini(o object) {
+func (r *asked) readGemini(o object) {
 	for _, group := range listAt(o, "tools") {
 		for _, f := range listAt(group, "functionDeclarations") {
 			schema := objectAt(f, "parametersJsonSchema")
@@ -160,14 +160,14 @@ func (r *request) readGemini(o object) {
 	r.thinks, _ = at(o, "generationConfig", "thinkingConfig", "includeThoughts").(bool)
 }
 
-func (r *request) offer(name, namespace string, schema object, freeform bool) {
+func (r *asked) offer(name, namespace string, schema object, freeform bool) {
 	if name != "" {
 		r.tools = append(r.tools, tool{name: name, namespace: namespace, schema: schema, freeform: freeform})
 	}
 }
 
 // result keeps the texts of a tool's result.
-func (r *request) result(v any) {
+func (r *asked) result(v any) {
 	switch v := v.(type) {
 	case string:
 		r.results = append(r.results, v)

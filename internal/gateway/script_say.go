@@ -6,7 +6,7 @@ import "encoding/json"
 const scriptedAt = 1_767_225_600
 
 // answerAnthropic speaks the Messages API.
-func answerAnthropic(r *request, a reply) (object, [][]byte) {
+func answerAnthropic(r *asked, a bound) (object, [][]byte) {
 	blocks := []object{}
 	for i, p := range a.parts {
 		switch p.kind {
@@ -52,18 +52,18 @@ func blockEvents(i int, block object) [][]byte {
 	switch block["type"] {
 	case "thinking":
 		start["thinking"], start["signature"] = "", ""
-		for _, s := range pieces(textAt(block, "thinking")) {
+		for _, s := range inPieces(textAt(block, "thinking")) {
 			deltas = append(deltas, object{"type": "thinking_delta", "thinking": s})
 		}
 		deltas = append(deltas, object{"type": "signature_delta", "signature": block["signature"]})
 	case "text":
 		start["text"] = ""
-		for _, s := range pieces(textAt(block, "text")) {
+		for _, s := range inPieces(textAt(block, "text")) {
 			deltas = append(deltas, object{"type": "text_delta", "text": s})
 		}
 	default:
 		start["id"], start["name"], start["input"] = block["id"], block["name"], object{}
-		for _, s := range pieces(jsonText(block["input"])) {
+		for _, s := range inPieces(jsonText(block["input"])) {
 			deltas = append(deltas, object{"type": "input_json_delta", "partial_json": s})
 		}
 	}
@@ -75,7 +75,7 @@ func blockEvents(i int, block object) [][]byte {
 }
 
 // openAIUsage is what a call used, in the words of Chat and Responses: input counts cached tokens too.
-func openAIUsage(r *request, in, out string) object {
+func openAIUsage(r *asked, in, out string) object {
 	input := scriptInput + scriptCacheRead + r.rounds
 	return object{in + "_tokens": input, in + "_tokens_details": object{"cached_tokens": scriptCacheRead},
 		out + "_tokens": scriptOutput, out + "_tokens_details": object{"reasoning_tokens": scriptReasoning},
@@ -83,7 +83,7 @@ func openAIUsage(r *request, in, out string) object {
 }
 
 // answerChat speaks Chat Completions.
-func answerChat(r *request, a reply) (object, [][]byte) {
+func answerChat(r *asked, a bound) (object, [][]byte) {
 	stop := "stop"
 	switch {
 	case a.stop == "refusal":
@@ -103,12 +103,12 @@ func answerChat(r *request, a reply) (object, [][]byte) {
 	}
 	message := object{"role": "assistant", "content": nil}
 	chunk(object{"role": "assistant", "content": ""}, nil)
-	for _, s := range pieces(a.text(isThought)) {
+	for _, s := range inPieces(a.text(isThought)) {
 		chunk(object{"reasoning_content": s}, nil)
 	}
 	if said := a.text(isText); said != "" {
 		message["content"] = said
-		for _, s := range pieces(said) {
+		for _, s := range inPieces(said) {
 			chunk(object{"content": s}, nil)
 		}
 	}
@@ -121,7 +121,7 @@ func answerChat(r *request, a reply) (object, [][]byte) {
 		n := len(calls)
 		calls = append(calls, call)
 		chunk(object{"tool_calls": []object{{"index": n, "id": call["id"], "type": "function", "function": object{"name": p.tool.name, "arguments": ""}}}}, nil)
-		for _, s := range pieces(p.text) {
+		for _, s := range inPieces(p.text) {
 			chunk(object{"tool_calls": []object{{"index": n, "function": object{"arguments": s}}}}, nil)
 		}
 	}
@@ -141,7 +141,7 @@ func answerChat(r *request, a reply) (object, [][]byte) {
 }
 
 // answerResponses speaks the Responses API.
-func answerResponses(r *request, a reply) (object, [][]byte) {
+func answerResponses(r *asked, a bound) (object, [][]byte) {
 	items := []object{}
 	for i, p := range a.parts {
 		items = append(items, responseItem(a, i, p))
@@ -168,7 +168,7 @@ func answerResponses(r *request, a reply) (object, [][]byte) {
 	return whole, s.events
 }
 
-func responseItem(a reply, i int, p part) object {
+func responseItem(a bound, i int, p part) object {
 	switch p.kind {
 	case isThought:
 		return object{"type": "reasoning", "id": a.id("rs_", i), "summary": []object{{"type": "summary_text", "text": p.text}}, "encrypted_content": nil}
@@ -234,7 +234,7 @@ func (s *responseStream) text(i int, item object, part, text, member string) {
 		empty["annotations"] = []any{}
 	}
 	add(part+".added", "part", empty)
-	for _, p := range pieces(textAt(whole, "text")) {
+	for _, p := range inPieces(textAt(whole, "text")) {
 		add(text+".delta", "delta", p)
 	}
 	add(text+".done", "text", whole["text"])
@@ -242,14 +242,14 @@ func (s *responseStream) text(i int, item object, part, text, member string) {
 }
 
 func (s *responseStream) arguments(i int, item object, kind, member string) {
-	for _, p := range pieces(textAt(item, member)) {
+	for _, p := range inPieces(textAt(item, member)) {
 		s.add(kind+".delta", object{"item_id": item["id"], "output_index": i, "delta": p})
 	}
 	s.add(kind+".done", object{"item_id": item["id"], "output_index": i, member: item[member]})
 }
 
 // answerGemini speaks generateContent. Its thoughts are counted beside the candidates.
-func answerGemini(r *request, a reply) (object, [][]byte) {
+func answerGemini(r *asked, a bound) (object, [][]byte) {
 	parts := []object{}
 	for i, p := range a.parts {
 		switch p.kind {

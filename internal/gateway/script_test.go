@@ -34,19 +34,19 @@ func script(t testing.TB, f ScriptForm) *Script {
 	return s
 }
 
-var dialects = []Dialect{Anthropic, Chat, Responses, Gemini}
+var allDialects = []Dialect{Anthropic, Chat, Responses, Gemini}
 
 // A chat is a request that an agent of a test makes, grown by the rounds it has had. It is written apart from the script:
-// it knows the dialects as an agent does.
+// it knows the allDialects as an agent does.
 type chat struct {
 	dialect Dialect
 	tools   string // in the words of the dialect
-	rounds  []round
+	rounds  []chatRound
 	stream  bool
 }
 
-// A round is an answer and the results of its tools.
-type round struct {
+// A chatRound is an answer and the results of its tools.
+type chatRound struct {
 	calls   []called
 	results []string
 }
@@ -317,7 +317,7 @@ func TestCallsOfEveryAgent(t *testing.T) {
 	for _, agent := range agents {
 		t.Run(agent.name, func(t *testing.T) {
 			t.Parallel()
-			c := chat{dialect: agent.dialect, tools: toolsOf(t, agent.name), rounds: []round{{
+			c := chat{dialect: agent.dialect, tools: toolsOf(t, agent.name), rounds: []chatRound{{
 				calls: []called{{"c1", "read", "{}"}}, results: []string{"def add(a, b):\n    return a - b\n"},
 			}}}
 			whole := c.ask(t, s)
@@ -361,7 +361,7 @@ func TestScriptSums(t *testing.T) {
 		Anthropic: {5010, 1000, 150, 250, 0}, Chat: {5010, 1000, 0, 250, 35}, Responses: {5010, 1000, 0, 250, 35}, Gemini: {5010, 1000, 0, 285, 35},
 	}
 	stops := map[Dialect]string{Anthropic: "end_turn", Chat: "stop", Responses: "completed", Gemini: "STOP"}
-	for _, d := range dialects {
+	for _, d := range allDialects {
 		for _, stream := range []bool{false, true} {
 			t.Run(string(d), func(t *testing.T) {
 				t.Parallel()
@@ -385,7 +385,7 @@ func TestScriptSums(t *testing.T) {
 					if n == 1 && (h.Text != "Reading the file." || stream && d != Responses && h.Thought != "I should read the file first.") {
 						t.Errorf("said %q, thought %q", h.Text, h.Thought)
 					}
-					r := round{calls: h.Calls}
+					r := chatRound{calls: h.Calls}
 					for range h.Calls {
 						r.results = append(r.results, "def add(a, b):\n    return a - b\n")
 					}
@@ -421,7 +421,7 @@ func TestScriptEnds(t *testing.T) {
 func TestScriptAside(t *testing.T) {
 	t.Parallel()
 	s := script(t, editForm())
-	for _, d := range dialects {
+	for _, d := range allDialects {
 		if h := (chat{dialect: d, stream: true}).ask(t, s); h.Text != asideText || h.Calls != nil {
 			t.Errorf("%s without tools: %+v", d, h)
 		}
@@ -508,14 +508,14 @@ func TestShellEdits(t *testing.T) {
 
 func FuzzScriptRequest(f *testing.F) {
 	for i, agent := range agents {
-		f.Add(i%4, chat{dialect: agent.dialect, rounds: []round{{[]called{{"1", "read", "{}"}}, []string{"x"}}}}.body())
+		f.Add(i%4, chat{dialect: agent.dialect, rounds: []chatRound{{[]called{{"1", "read", "{}"}}, []string{"x"}}}}.body())
 	}
 	f.Add(0, []byte(`{"tools":[{"name":"Edit","input_schema":{"type":"object","properties":{"file_path":{"$ref":"#"}},"required":["x",1,"y"]}}],"messages":[1,{"content":[{}]}]}`))
 	f.Add(1, []byte(`{"response_format":{"json_schema":{"schema":{"type":"object","required":["a","b"],"properties":{"a":{"$ref":"#"},"b":{"$ref":"#"}}}}}}`))
 	f.Add(2, []byte(`{"tools":[{"type":"namespace","tools":[{"type":"custom","name":"exec"}]}],"input":[{"type":"x_output","output":[[["return a - b"]]]}]}`))
 	s := script(f, editForm())
 	f.Fuzz(func(t *testing.T, d int, body []byte) {
-		dialect := dialects[uint(d)%4]
+		dialect := allDialects[uint(d)%4]
 		for _, stream := range []bool{false, true} {
 			a, err := s.Answer(dialect, stream, body)
 			if err != nil {
