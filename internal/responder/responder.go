@@ -80,6 +80,18 @@ var Kinds = []Kind{
 		Params: scriptedParams{},
 		Build:  buildScripted,
 	},
+	{
+		Name:   "llm",
+		Doc:    "has a model of yours decide by guidelines; its cost is not the agent's",
+		Params: llmParams{},
+		Build:  buildLLM,
+	},
+	{
+		Name:   "manual",
+		Doc:    "asks you on the terminal; one cell runs at a time, and an answer takes a minute at most",
+		Params: noParams{},
+		Build:  buildManual,
+	},
 }
 
 const (

@@ -234,6 +234,9 @@ func TestBuildRefusesWithAPlace(t *testing.T) {
 		{"scripted", "default: deny\nrules:\n  - {do: allow, answer: x}", "policy.yaml:3:5: a rule needs do or answer, and not both"},
 		{"scripted", "default: deny\nrules:\n  - {do: allow, input_regex: \"(\"}", "policy.yaml:3:30: input_regex"},
 		{"scripted", "default: deny\nrules:\n  - {do: maybe}", "policy.yaml:3:10: do"},
+		{"llm", "guidelines: Be kind.", "policy.yaml:1:1: model is missing"},
+		{"llm", "model: m\ndialect: morse", "policy.yaml:2:10: dialect"},
+		{"manual", "model: m", "policy.yaml:1:1: unknown key"},
 	} {
 		for _, k := range responder.Kinds {
 			if k.Name != c.kind {
