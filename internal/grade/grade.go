@@ -64,6 +64,10 @@ type Evidence struct {
 	Usage *trace.Usage
 	Env   []string  // NAME=value for commands, from the case's environment
 	Log   io.Writer // assertions/<id>.log
+	// For judges.
+	Prompt string                            // of the case, without what a condition adds to it
+	Change func() (diffscope.Context, error) // what a judge may know of the change; nil when Scope is
+	Judge  Judge                             // nil: no model can be asked
 }
 
 // Settings are the raw settings of one block of a suite.
@@ -90,6 +94,7 @@ var Kinds = []Kind{
 	{"files", "files of the agent's tree hold, or do not hold, what is asked", filesParams{}, false, buildFiles},
 	{"trace", "the agent used the tools, turns, tokens and money that it should", traceParams{}, false, buildTrace},
 	{"diff_scope", "the agent's change is no larger than asked, and lies where it should", scopeParams{}, false, buildScope},
+	{"llm_judge", "a model judges that statements about the agent's work hold, by votes that must quote it", judgeParams{}, false, buildJudge},
 }
 
 // score is the outcome of an assertion. The text is there as well when it could not be graded.

@@ -56,6 +56,8 @@ func TestEveryParameterDecodes(t *testing.T) {
 - {id: d, type: files, present: [utc], absent: [eval], in: [src], exist: [a.js], missing: [b.js], equal: {a.js: fixture/a.js}}
 - {id: e, type: trace, require_tools: [edit], forbid_tools: [fetch], order: [read, edit], max_tool_calls: 9, max_turns: 5, max_tokens: 10000, max_cost_usd: 0.5}
 - {id: f, type: diff_scope, max_files_touched: 1, max_lines_changed: 8, max_hunks: 2, max_outside_files: 0, max_excess_lines: 5, max_ratio: 1.5, allow: ["src/**"], deny: [".github/**"], allow_no_change: true}
+- {id: i, type: llm_judge, rubric: [It names the cause., It is polite.], model: m, votes: 5, with_diff_scope: true, with_trace: true, calibration: labels.jsonl}
+- {id: j, type: llm_judge, rubric: It names the cause., model: m}
 `)
 	written := map[string]bool{}
 	for _, a := range all {
@@ -87,6 +89,10 @@ func TestFaultsStandAtTheirPlace(t *testing.T) {
 - {id: c, type: tests, run: x, format: junit, must_pass: [a, ""]}
 - {id: d, type: trace}
 - {id: e, type: diff_scope, allow_no_change: true}
+- {id: f, type: llm_judge, rubric: {a: b}, model: m, votes: 4}
+- {id: g, type: llm_judge, rubric: [It is so., 7, " "], model: m}
+- {id: h, type: llm_judge, rubric: [], votes: 17, calibration: ../labels.jsonl}
+- {id: i, type: llm_judge, rubric: [" "], model: m}
 `)
 	var got strings.Builder
 	for _, a := range all {
