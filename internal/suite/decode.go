@@ -19,7 +19,8 @@ import (
 //
 //	yaml:"key"      the key; a field without the tag is not read. "key,short" marks the field that a plain text stands
 //	                for where the mapping is expected. "key,kind" marks a Block that takes its kind from key and all
-//	                keys of the mapping that no other field has
+//	                keys of the mapping that no other field has. ",inline" on an embedded struct gives its fields to the
+//	                mapping of the struct that embeds it
 //	doc:"one line"  for schemas and assay explain
 //	default:"10m"   the value when the key is absent and the field is still zero
 //	rule:"a,b=1"    the rules below, separated by commas
@@ -46,7 +47,7 @@ var (
 
 // A field is one tagged field of a struct.
 type field struct {
-	index          int
+	index          []int // of the struct, and of those that it embeds
 	key, doc, def  string
 	short, kindKey bool
 	rules          rules
@@ -70,13 +71,19 @@ func fieldsOf(t reflect.Type) []field {
 			continue
 		}
 		key, option, _ := strings.Cut(tag, ",")
-		one := field{index: i, key: key, doc: f.Tag.Get("doc"), def: f.Tag.Get("default")}
+		one := field{index: f.Index, key: key, doc: f.Tag.Get("doc"), def: f.Tag.Get("default")}
 		switch option {
 		case "":
 		case "short":
 			one.short = true
 		case "kind":
 			one.kindKey = true
+		case "inline":
+			for _, inner := range fieldsOf(f.Type) {
+				inner.index = append([]int{i}, inner.index...)
+				fields = append(fields, inner)
+			}
+			continue
 		default:
 			panic(fmt.Sprintf("suite: %s.%s has the unknown tag option %q", t, f.Name, option))
 		}
@@ -227,11 +234,11 @@ func (d *decoder) structure(n *node, v reflect.Value, name string) {
 		rest = rest || f.kindKey
 		item := n.get(f.key)
 		if f.kindKey {
-			d.block(n, v.Field(f.index), f, fields, name)
+			d.block(n, v.FieldByIndex(f.index), f, fields, name)
 		} else if item == nil {
-			d.absent(n, v.Field(f.index), f, name)
+			d.absent(n, v.FieldByIndex(f.index), f, name)
 		} else if !d.empty(item, f) {
-			d.value(item, v.Field(f.index), f.key, f.rules)
+			d.value(item, v.FieldByIndex(f.index), f.key, f.rules)
 		}
 	}
 	if rest {
@@ -294,7 +301,7 @@ func (d *decoder) absent(n *node, v reflect.Value, f field, name string) {
 // defaults fills a struct whose mapping is not there at all.
 func (d *decoder) defaults(v reflect.Value) {
 	for _, f := range fieldsOf(v.Type()) {
-		switch at := v.Field(f.index); {
+		switch at := v.FieldByIndex(f.index); {
 		case f.kindKey && at.IsZero():
 			at.Set(reflect.ValueOf(Block{Kind: f.def, kindKey: f.key, file: d.src}))
 		case f.def != "" && at.IsZero():

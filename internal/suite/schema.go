@@ -63,7 +63,7 @@ func (w *schemas) structure(t reflect.Type) object {
 		if f.kindKey {
 			properties[f.key] = w.choice(out, w.kinds[t], f)
 		} else {
-			properties[f.key] = w.described(t.Field(f.index).Type, f)
+			properties[f.key] = w.described(t.FieldByIndex(f.index).Type, f)
 		}
 		if f.rules.has("required") {
 			required = append(required, f.key)
@@ -252,7 +252,7 @@ func fieldsBelow(t reflect.Type, prefix string, open []reflect.Type) []Field {
 	open = append(slices.Clone(open), t)
 	var out []Field
 	for _, f := range fieldsOf(t) {
-		inner := t.Field(f.index).Type
+		inner := t.FieldByIndex(f.index).Type
 		var said []string
 		for _, r := range f.rules {
 			said = append(said, strings.TrimSuffix(r.name+" "+r.arg, " "))
