@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -32,11 +31,9 @@ var (
 )
 
 type claudeParams struct {
-	Program    string            `yaml:"program" doc:"the CLI, a name on PATH or a path" default:"claude"`
-	BaseURL    string            `yaml:"base_url" doc:"where its models are called, without /v1" default:"https://api.anthropic.com"`
-	KeyEnv     string            `yaml:"key_env" doc:"environment variable of Assay itself that holds the key; the agent never sees it" default:"ANTHROPIC_API_KEY"`
-	SideModels []string          `yaml:"side_models" doc:"models that the agent may call beside the one under test"`
-	Env        map[string]string `yaml:"env" doc:"environment of the CLI" rule:"env"`
+	Program  string `yaml:"program" doc:"the CLI, a name on PATH or a path" default:"claude"`
+	upstream `yaml:",inline"`
+	Env      map[string]string `yaml:"env" doc:"environment of the CLI" rule:"env"`
 }
 
 func buildClaude(s Settings) (Harness, error) {
@@ -48,10 +45,7 @@ func buildClaude(s Settings) (Harness, error) {
 	if p.Program == "" {
 		faults = append(faults, s.Fault("program", "program needs a name or a path", "leave it out to run claude from PATH"))
 	}
-	if u, err := url.Parse(p.BaseURL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		faults = append(faults, s.Fault("base_url", fmt.Sprintf("base_url is %q, want http or https and a host, without a name or a password", p.BaseURL),
-			"such as https://api.anthropic.com"))
-	}
+	faults = append(faults, p.check(s))
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		if slices.Contains(claudeOwn, name) {
 			faults = append(faults, s.Fault("env."+name, name+" is set by claude-code itself", "use model, base_url and key_env"))
@@ -82,13 +76,8 @@ func (h *claude) Check(t Task) error {
 }
 
 // Models implements Caller.
-func (h *claude) Models(model string) ([]gateway.Model, error) {
-	up := gateway.Upstream{Dialect: gateway.Anthropic, BaseURL: h.params.BaseURL, KeyEnv: h.params.KeyEnv}
-	models := []gateway.Model{{Name: model, Upstream: up}}
-	for _, side := range h.params.SideModels {
-		models = append(models, gateway.Model{Name: side, Upstream: up, Side: true})
-	}
-	return models, nil
+func (h *claude) Models(t Task) ([]gateway.Model, error) {
+	return h.params.models(t, gateway.Anthropic, h.settings)
 }
 
 // Probe implements Prober.
@@ -143,10 +132,7 @@ func (h *claude) commandLine(t Task) (argv, env []string) {
 	if len(t.Extras.MCP) > 0 {
 		argv = append(argv, "--mcp-config", files.mcp, "--strict-mcp-config")
 	}
-	base, key := h.params.BaseURL, "assay"
-	if t.Gateway != nil {
-		base, key = t.Gateway.URL(gateway.Anthropic), t.Gateway.Key()
-	}
+	base, key := h.params.address(t, gateway.Anthropic)
 	set := maps.Clone(h.params.Env)
 	if set == nil {
 		set = map[string]string{}

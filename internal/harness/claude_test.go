@@ -600,7 +600,7 @@ func TestClaudeFaults(t *testing.T) {
 
 func TestClaudeModels(t *testing.T) {
 	t.Parallel()
-	got, err := build(t, "claude-code", "{key_env: MY_KEY, side_models: [haiku]}").(harness.Caller).Models("opus")
+	got, err := build(t, "claude-code", "{key_env: MY_KEY, side_models: [haiku]}").(harness.Caller).Models(harness.Task{Model: "opus"})
 	up := gateway.Upstream{Dialect: gateway.Anthropic, BaseURL: "https://api.anthropic.com", KeyEnv: "MY_KEY"}
 	want := []gateway.Model{{Name: "opus", Upstream: up}, {Name: "haiku", Upstream: up, Side: true}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {

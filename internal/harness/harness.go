@@ -145,6 +145,20 @@ var Kinds = []Kind{
 		Asks:   []string{"permission", "question"},
 		Build:  buildClaude,
 	},
+	{
+		Name:   "gemini",
+		Doc:    "runs the Gemini CLI, which does all it wants without asking",
+		Params: geminiParams{},
+		Takes:  []string{"skills", "instructions", "mcp"},
+		Build:  buildGemini,
+	},
+	{
+		Name:   "opencode",
+		Doc:    "runs opencode, which does all it wants without asking",
+		Params: opencodeParams{},
+		Takes:  []string{"skills", "instructions", "mcp"},
+		Build:  buildOpencode,
+	},
 }
 
 // A Prober is a harness that needs something of the host, such as a program on PATH.
@@ -156,9 +170,9 @@ type Prober interface {
 
 // A Caller is a harness whose agent calls its models through the gateway.
 type Caller interface {
-	// Models returns what the agent may call in a cell of this model, which comes first. It is asked in preflight; the
-	// error holds suite faults.
-	Models(model string) ([]gateway.Model, error)
+	// Models returns what the agent may call in the cell of t, the model under test first. It is asked in preflight and
+	// again for each cell; of the task it needs what Check needs. The error holds suite faults.
+	Models(t Task) ([]gateway.Model, error)
 }
 
 // A Checker is a harness whose settings can be wrong for one case, model or condition and right for another.

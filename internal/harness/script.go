@@ -140,12 +140,9 @@ func (h *script) load(t Task) ([]step, Settings, error) {
 	if h.params.Script == "" {
 		return h.params.Steps, h.settings, nil
 	}
-	name := strings.NewReplacer(
-		"{case}", t.Case, "{model}", t.Model, "{condition}", t.Condition, "{trial}", strconv.Itoa(t.Trial),
-	).Replace(h.params.Script)
-	name = path.Clean(name)
-	if !fs.ValidPath(name) {
-		return nil, nil, h.settings.Fault("script", fmt.Sprintf("script %q leads out of the folder of case %s", name, t.Case), "")
+	name, err := caseFile(t, h.params.Script, "script", h.settings)
+	if err != nil {
+		return nil, nil, err
 	}
 	s, err := t.Script(name)
 	if err != nil {
@@ -156,6 +153,17 @@ func (h *script) load(t Task) ([]step, Settings, error) {
 		return nil, nil, err
 	}
 	return file.Steps, s, checkSteps(file.Steps, s)
+}
+
+// caseFile fills the template of a file of the case's folder for one cell; key is the setting that holds it.
+func caseFile(t Task, template, key string, s Settings) (string, error) {
+	name := path.Clean(strings.NewReplacer(
+		"{case}", t.Case, "{model}", t.Model, "{condition}", t.Condition, "{trial}", strconv.Itoa(t.Trial),
+	).Replace(template))
+	if !fs.ValidPath(name) {
+		return "", s.Fault(key, fmt.Sprintf("%s %q leads out of the folder of case %s", key, name, t.Case), "")
+	}
+	return name, nil
 }
 
 // checkSteps finds what the rules of the fields cannot say.

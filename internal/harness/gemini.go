@@ -1,0 +1,394 @@
+package harness
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/assay-ci/assay/internal/gateway"
+	"github.com/assay-ci/assay/internal/trace"
+)
+
+// gemini runs the Gemini CLI once, without asking: in its other modes it takes tools away from the model instead of
+// putting a question, so a policy that denies cannot be held here.
+type gemini struct {
+	params   geminiParams
+	settings Settings
+}
+
+var (
+	_ Harness = (*gemini)(nil)
+	_ Prober  = (*gemini)(nil)
+	_ Caller  = (*gemini)(nil)
+)
+
+type geminiParams struct {
+	upstream `yaml:",inline"`
+	Program  string            `yaml:"program" doc:"the CLI, by name on PATH or by path" default:"gemini"`
+	Env      map[string]string `yaml:"env" doc:"further environment of the CLI" rule:"env"`
+}
+
+// maxGeminiPrompt is how much of standard input the CLI reads, in bytes. It would leave out the rest without a word.
+const maxGeminiPrompt = 8 << 20
+
+func buildGemini(s Settings) (Harness, error) {
+	var p geminiParams
+	if err := s.Decode(&p); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(p.check(s), checkProgram(p.Program, s)); err != nil {
+		return nil, err
+	}
+	return &gemini{p, s}, nil
+}
+
+// Models implements Caller. The CLI asks two models of its own whether it goes round in circles.
+func (h *gemini) Models(t Task) ([]gateway.Model, error) {
+	return h.params.models(t, gateway.Gemini, h.settings, "gemini-3-flash-preview", "gemini-3.1-pro-preview-customtools")
+}
+
+// Probe implements Prober.
+func (h *gemini) Probe(ctx context.Context, look func(string) (string, error), run func(context.Context, []string) (string, error)) (string, error) {
+	return probeProgram(ctx, h.params.Program, "npm install -g @google/gemini-cli@0.61.0", look, run)
+}
+
+// Drive implements Harness.
+func (h *gemini) Drive(ctx context.Context, t Task, emit func(trace.Event)) (Outcome, error) {
+	address, key := h.params.address(t, gateway.Gemini)
+	p := program{
+		argv: []string{h.params.Program, "--output-format", "stream-json", "--approval-mode", "yolo", "--model", t.Model},
+		env: agentEnv(t, h.params.Env,
+			"GEMINI_CLI_HOME="+t.Home,
+			"GEMINI_CLI_NO_RELAUNCH=true", // one process instead of two
+			"GEMINI_API_KEY="+key,
+			"GOOGLE_GEMINI_BASE_URL="+address,
+		),
+		talker: &geminiTalker{fresh: true},
+	}
+	opening(t, trace.Session{Harness: "gemini", Agent: h.params.Program, Argv: p.argv, Env: envNames(p.env)}, emit)
+	if len(t.Prompt) > maxGeminiPrompt {
+		detail := fmt.Sprintf("the prompt has %d bytes, and the CLI reads %d", len(t.Prompt), maxGeminiPrompt)
+		return closing(Outcome{Stop: trace.StopError, Class: trace.ClassHarnessConfig, Detail: detail}, emit), nil
+	}
+	home := path.Join(t.Home, ".gemini")
+	if err := furnish(ctx, t, furniture{
+		config: path.Join(home, "settings.json"), content: string(geminiSettings(t.Extras.MCP)),
+		instructions: path.Join(home, "GEMINI.md"), skills: path.Join(home, "skills"),
+	}); err != nil && ctx.Err() == nil {
+		return Outcome{}, err
+	}
+	o, err := p.drive(ctx, t, emit)
+	if err != nil {
+		return o, err
+	}
+	return closing(o, emit), nil
+}
+
+// geminiSettings is the CLI's settings file. What it would ask a person, and what it would tell its maker, is off.
+func geminiSettings(servers []MCPServer) json.RawMessage {
+	type object = map[string]any
+	mcp := object{}
+	for _, s := range servers {
+		if s.URL != "" {
+			mcp[s.Name] = object{"httpUrl": s.URL, "trust": true}
+		} else {
+			mcp[s.Name] = object{"command": s.Argv[0], "args": s.Argv[1:], "env": envMap(s.Env), "trust": true}
+		}
+	}
+	return asJSON(object{
+		"security":   object{"auth": object{"selectedType": "gemini-api-key"}, "folderTrust": object{"enabled": false}},
+		"privacy":    object{"usageStatisticsEnabled": false},
+		"general":    object{"enableAutoUpdate": false, "enableAutoUpdateNotification": false},
+		"mcpServers": mcp,
+	})
+}
+
+// envMap turns NAME=value pairs into a map.
+func envMap(env []string) map[string]string {
+	m := map[string]string{}
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		m[name] = value
+	}
+	return m
+}
+
+// geminiTalker understands the CLI's stream. It tells no thoughts, hides the exit codes of commands, and tells an answer
+// that was refused or cut like a whole one: only the gateway knows better.
+type geminiTalker struct {
+	s        *session
+	account  account
+	turns    int
+	fresh    bool           // what the model says next is a new answer
+	text     *trace.Excerpt // of the message that is being told, nil between messages
+	textLine int            // where it began
+	calls    int
+	open     map[string]openCall
+}
+
+// An openCall is a call of a tool whose result has not come.
+type openCall struct {
+	tool trace.Tool
+	n    int // it was the n-th call
+}
+
+type geminiLine struct {
+	Type       string          `json:"type"`
+	Model      string          `json:"model"`
+	Role       string          `json:"role"`
+	Content    string          `json:"content"`
+	ToolName   string          `json:"tool_name"`
+	ToolID     string          `json:"tool_id"`
+	Parameters json.RawMessage `json:"parameters"`
+	Status     string          `json:"status"`
+	Output     string          `json:"output"`
+	Severity   string          `json:"severity"`
+	Message    string          `json:"message"`
+	Error      struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+	} `json:"error"`
+	Stats *geminiStats `json:"stats"`
+}
+
+type geminiStats struct {
+	Total  *int64 `json:"total_tokens"`
+	Prompt *int64 `json:"input_tokens"` // cached ones included
+	Output *int64 `json:"output_tokens"`
+	Cached *int64 `json:"cached"`
+	Input  *int64 `json:"input"`
+}
+
+// begin gives the CLI its prompt on standard input: an argument has a limit, and every process can read it.
+func (g *geminiTalker) begin(s *session) {
+	g.s, g.open = s, map[string]openCall{}
+	s.stdin.Write([]byte(s.task.Prompt)) // fails only when the input is closed already
+	s.hangUp()
+}
+
+func (g *geminiTalker) line(s *session, line []byte) {
+	var l geminiLine
+	if err := json.Unmarshal(line, &l); err != nil {
+		s.emit(trace.Event{Kind: trace.KindOther})
+		return
+	}
+	if l.Type != "message" || l.Role != "assistant" {
+		g.flush()
+	}
+	switch l.Type {
+	case "init":
+		g.account.Model = l.Model
+	case "message":
+		g.message(l)
+	case "tool_use":
+		g.call(l)
+	case "tool_result":
+		g.result(l)
+	case "error":
+		g.fault(l)
+	case "result":
+		g.end(l)
+	default:
+		s.emit(trace.Event{Kind: trace.KindOther})
+	}
+}
+
+// answers counts a new answer of the model where one begins.
+func (g *geminiTalker) answers() {
+	if g.fresh {
+		g.turns++
+		g.fresh = false
+	}
+}
+
+// message takes a piece of a message. The CLI also tells the prompt, which stands in the trace already.
+func (g *geminiTalker) message(l geminiLine) {
+	switch l.Role {
+	case "assistant":
+		g.answers()
+		if g.text == nil {
+			g.text, g.textLine = trace.NewExcerpt(), g.s.rawLine
+		}
+		g.text.Write([]byte(l.Content))
+	case "user":
+	default:
+		g.s.emit(trace.Event{Kind: trace.KindOther})
+	}
+}
+
+// flush tells the message whose pieces came.
+func (g *geminiTalker) flush() {
+	if g.text == nil {
+		return
+	}
+	g.account.FinalText = g.text.String()
+	g.s.emit(trace.Event{Kind: trace.KindAssistantText, Text: g.account.FinalText, RawLine: g.textLine})
+	g.text = nil
+}
+
+func (g *geminiTalker) call(l geminiLine) {
+	g.answers()
+	g.calls++
+	tool := trace.Tool{ID: l.ToolID, Name: l.ToolName, Kind: trace.KindOfTool(l.ToolName)}
+	g.open[l.ToolID] = openCall{tool, g.calls}
+	tool.Input, tool.Paths = l.Parameters, inputPaths(g.s.task.Work, l.Parameters)
+	g.s.emit(trace.Event{Kind: trace.KindToolCall, Tool: &tool})
+	if plan := planItems(l.Parameters); tool.Kind == trace.ToolThink && len(plan) > 0 {
+		g.s.emit(trace.Event{Kind: trace.KindPlan, Plan: plan})
+	}
+}
+
+func (g *geminiTalker) result(l geminiLine) {
+	g.fresh = true
+	tool := g.open[l.ToolID].tool
+	delete(g.open, l.ToolID)
+	tool.ID, tool.Status, tool.Output = l.ToolID, trace.StatusOK, l.Output
+	if l.Status != "success" {
+		tool.Status, tool.Output = trace.StatusError, or(l.Output, l.Error.Message)
+	}
+	g.s.emit(trace.Event{Kind: trace.KindToolResult, Tool: &tool})
+}
+
+// fault is an error beside the end. Two of them are ends of their own that the CLI goes on to tell as a success.
+func (g *geminiTalker) fault(l geminiLine) {
+	f := trace.Fault{Class: trace.ClassWarning, Detail: l.Message}
+	switch {
+	case strings.HasPrefix(l.Message, "Loop detected"):
+		g.account.Stop, g.account.Detail = trace.StopMaxTurns, "loop_detected"
+	case strings.HasPrefix(l.Message, "Maximum session turns"):
+		g.account.Stop, g.account.Detail = trace.StopMaxTurns, oneLine(l.Message)
+	case l.Severity == "error":
+		f = geminiFault("", l.Message)
+		g.account.LastFault = &f
+	}
+	g.s.emit(trace.Event{Kind: trace.KindError, Err: &f})
+}
+
+func (g *geminiTalker) end(l geminiLine) {
+	if u := l.Stats.usage(); u != nil && g.turns > 0 {
+		g.account.Usage = u
+		g.s.emit(trace.Event{Kind: trace.KindUsage, Usage: u})
+	}
+	if l.Status == "success" {
+		if g.account.Stop == "" {
+			g.account.Stop = trace.StopEndTurn
+		}
+		return
+	}
+	if l.Error.Type == "FatalTurnLimitedError" {
+		g.account.Stop, g.account.Detail = trace.StopMaxTurns, oneLine(l.Error.Message)
+		return
+	}
+	f := geminiFault(l.Error.Type, l.Error.Message)
+	g.account.Stop, g.account.Class, g.account.Detail, g.account.LastFault = trace.StopError, f.Class, oneLine(f.Detail), &f
+	g.s.emit(trace.Event{Kind: trace.KindError, Err: &f})
+}
+
+// usage is what the CLI counted, nil when it counted nothing. Thoughts are in its total alone.
+func (st *geminiStats) usage() *trace.Usage {
+	if st == nil || st.Total == nil || *st.Total == 0 {
+		return nil
+	}
+	u := trace.Usage{Input: st.Input, CacheRead: st.Cached, Output: st.Output, Scope: "session"}
+	if st.Prompt != nil && st.Output != nil {
+		thoughts := *st.Total - *st.Prompt - *st.Output
+		u.Reasoning, u.Output = count(&thoughts), plus(st.Output, &thoughts)
+	}
+	u = claimed(u)
+	return &u
+}
+
+func (g *geminiTalker) told() account {
+	g.flush()
+	late := slices.SortedFunc(maps.Values(g.open), func(a, b openCall) int { return cmp.Compare(a.n, b.n) })
+	for _, c := range late {
+		c.tool.Status = trace.StatusNone
+		g.s.emit(trace.Event{Kind: trace.KindToolResult, Tool: &c.tool})
+	}
+	a := g.account
+	if a.Answered = g.turns > 0; a.Answered {
+		a.Turns = &g.turns
+	}
+	return a
+}
+
+// geminiFault reads an error by its type, by the HTTP status that its text quotes, or by the provider's name for it.
+func geminiFault(kind, text string) trace.Fault {
+	f := trace.Fault{Class: trace.ClassModelAPI, HTTP: quotedStatus(text), Detail: text}
+	switch {
+	case f.HTTP != 0:
+		f.Class = classOfHTTP(f.HTTP)
+	case kind == "FatalAuthenticationError", strings.Contains(text, "Status: UNAUTHENTICATED"), strings.Contains(text, "Status: PERMISSION_DENIED"):
+		f.Class = trace.ClassModelAuth
+	case strings.Contains(text, "Status: RESOURCE_EXHAUSTED"):
+		f.Class = trace.ClassModelLimit
+	case strings.Contains(text, "Status: INVALID_ARGUMENT"), strings.Contains(text, "Status: NOT_FOUND"):
+		f.Class = trace.ClassModelRequest
+	case kind == "FatalInputError", kind == "FatalConfigError", kind == "FatalSandboxError", kind == "FatalUntrustedWorkspaceError":
+		f.Class = trace.ClassHarnessConfig
+	case kind == "FatalToolExecutionError", kind == "FatalCancellationError":
+		f.Class = trace.ClassHarnessCrash
+	}
+	return f
+}
+
+// quotedStatus finds the HTTP status in the JSON of a provider's error that a text quotes; 0 when there is none.
+func quotedStatus(text string) int {
+	_, after, ok := strings.Cut(text, `"code":`)
+	after = strings.TrimLeft(after, " ")
+	if !ok || len(after) < 3 {
+		return 0
+	}
+	status, err := strconv.Atoi(after[:3])
+	if err != nil || status < 400 || status > 599 {
+		return 0
+	}
+	return status
+}
+
+// planItems reads the list of things to do from the input of the tool that keeps it.
+func planItems(input json.RawMessage) []trace.PlanItem {
+	var in struct {
+		Todos []struct{ Content, Description, Status string }
+	}
+	if json.Unmarshal(input, &in) != nil {
+		return nil
+	}
+	var items []trace.PlanItem
+	for _, t := range in.Todos {
+		items = append(items, trace.PlanItem{Text: or(t.Content, t.Description), Status: t.Status})
+	}
+	return items
+}
+
+// inputPaths returns the files that a tool's input names, relative to the work folder where they are below it.
+func inputPaths(work string, input json.RawMessage) []string {
+	var in struct {
+		FilePath  string `json:"file_path"`
+		FilePath2 string `json:"filePath"`
+		Path      string `json:"path"`
+		DirPath   string `json:"dir_path"`
+	}
+	if json.Unmarshal(input, &in) != nil {
+		return nil // no object, or names that are no texts
+	}
+	var paths []string
+	for _, p := range []string{in.FilePath, in.FilePath2, in.Path, in.DirPath} {
+		if p == "" {
+			continue
+		}
+		if rel, err := filepath.Rel(work, p); path.IsAbs(p) && err == nil && filepath.IsLocal(rel) {
+			p = rel
+		}
+		paths = append(paths, p)
+	}
+	return paths
+}
