@@ -159,6 +159,14 @@ var Kinds = []Kind{
 		Takes:  []string{"skills", "instructions", "mcp"},
 		Build:  buildOpencode,
 	},
+	{
+		Name:   "openai",
+		Doc:    "a plain agent of our own over the Chat Completions of any provider",
+		Params: openaiParams{},
+		Takes:  []string{"skills", "instructions"},
+		Asks:   []string{"permission"},
+		Build:  buildOpenai,
+	},
 }
 
 // A Prober is a harness that needs something of the host, such as a program on PATH.
