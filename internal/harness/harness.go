@@ -167,6 +167,13 @@ var Kinds = []Kind{
 		Asks:   []string{"permission"},
 		Build:  buildOpenai,
 	},
+	{
+		Name:   "codex",
+		Doc:    "runs OpenAI's codex CLI, which works without asking",
+		Params: codexParams{},
+		Takes:  []string{"skills", "instructions", "mcp"},
+		Build:  buildCodex,
+	},
 }
 
 // A Prober is a harness that needs something of the host, such as a program on PATH.
