@@ -209,7 +209,7 @@ func opening(t Task, s trace.Session, emit func(trace.Event)) {
 // closing emits the stop that ends every trace, and returns the outcome it was made from.
 func closing(o Outcome, emit func(trace.Event)) Outcome {
 	s := &trace.Stop{Reason: o.Stop, Class: o.Class, Detail: o.Detail, Exit: o.Exit, Signal: o.Signal, FinalText: o.FinalText}
-	if o.Stop == trace.StopTimeout || o.Stop == trace.StopCancelled {
+	if o.Stop == trace.StopTimeout || o.Stop == trace.StopCancelled || o.Signal != "" && o.Stop != trace.StopKilled {
 		s.By = "assay"
 	}
 	emit(trace.Event{Kind: trace.KindStop, Stop: s})

@@ -17,17 +17,20 @@ import (
 const (
 	maxLine = 16 << 20        // bytes of a line of an agent's output; a longer one is kept in agent.log only
 	idle    = 3 * time.Minute // without a sign of life, an agent is stalled
+	manners = 2 * time.Second // an agent gets to end by itself, once its input has ended or it was told to stop
 )
 
 var (
 	errStalled     = errors.New("stalled")
 	errInterrupted = errors.New("interrupted by the responder")
+	errDone        = errors.New("the agent told its end")
 )
 
 // A program is an agent's CLI that prints lines: how it is started, and who understands it.
 type program struct {
 	argv, env []string
 	talker    talker
+	stays     bool // it does not end with its input
 }
 
 // A talker understands the lines of one agent, and answers them where its protocol asks for it. It is called from one
@@ -39,6 +42,13 @@ type talker interface {
 	line(s *session, line []byte)
 	// told returns how the agent fared by its own account, after the last line.
 	told() account
+}
+
+// A quitter is a talker whose protocol can tell an agent to stop. Its agent hears of every limit so before it is ended, and
+// may end its session with [session.done].
+type quitter interface {
+	// quit tells the agent. It is called at most once, from a goroutine of its own.
+	quit(s *session)
 }
 
 // An account is what an agent's own output says of its session. It may be wrong: what we did and what the gateway saw
@@ -65,6 +75,8 @@ type session struct {
 	cancel context.CancelCauseFunc
 	watch  *watch
 
+	end context.CancelFunc // of a process that does not end with its input
+
 	raw      []byte // of the line that is being understood, until an event carries it
 	rawLine  int
 	askFault error // the first that the responder had
@@ -89,6 +101,52 @@ func (s *session) send(line []byte) {
 
 // hangUp ends the agent's standard input.
 func (s *session) hangUp() { s.stdin.Close() }
+
+// done ends an agent that has told its end: its input ends, and what is left of it after a while is ended by us. Nothing
+// that happens from here on changes how the agent ended.
+func (s *session) done() {
+	s.hangUp()
+	s.cancel(errDone)
+	if s.end != nil {
+		s.end()
+	}
+}
+
+// gently returns the context of a quitter's process. It outlives that of the session by the time that an agent gets to end
+// by itself.
+func (s *session) gently(q quitter) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx))
+	if s.task.Limits.Timeout > 0 {
+		timer := time.AfterFunc(s.task.Limits.Timeout, func() { s.cancel(context.DeadlineExceeded) })
+		context.AfterFunc(ctx, func() { timer.Stop() })
+	}
+	context.AfterFunc(s.ctx, func() {
+		if !errors.Is(context.Cause(s.ctx), errDone) {
+			q.quit(s)
+		}
+		select {
+		case <-time.After(manners):
+		case <-ctx.Done():
+		}
+		cancel()
+	})
+	return ctx, cancel
+}
+
+// gentle corrects how a quitter's process ended: the reason is that of the session, also when the process ended by itself
+// after it was told to stop, or was ended by us when its work was done.
+func (s *session) gentle(ex executor.Exit) executor.Exit {
+	switch cause := context.Cause(s.ctx); {
+	case cause == nil:
+	case errors.Is(cause, errDone):
+		ex.TimedOut, ex.Cancelled = false, false
+	case errors.Is(cause, context.DeadlineExceeded):
+		ex.TimedOut, ex.Cancelled = true, false
+	default:
+		ex.Cancelled = true
+	}
+	return ex
+}
 
 // ask puts a permission or a question to the responder. Both sides are in the trace. When the responder cannot decide, the
 // reply denies and the agent is ended: the cell cannot be measured.
@@ -142,9 +200,23 @@ func (p program) drive(ctx context.Context, t Task, emit func(trace.Event)) (Out
 		c.MaxOutput = t.Limits.MaxOutput + 1 // so that passing the limit is seen
 	}
 	p.talker.begin(s)
-	ex, err := t.Exec.Run(ctx, c)
+	run := ctx
+	q, quits := p.talker.(quitter)
+	if quits = quits && ctx.Err() == nil; quits {
+		var end context.CancelFunc
+		run, end = s.gently(q)
+		defer end()
+		c.Timeout = 0 // the session's
+		if p.stays {
+			s.end = end
+		}
+	}
+	ex, err := t.Exec.Run(run, c)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("run agent %s: %w", p.argv[0], err)
+	}
+	if quits {
+		ex = s.gentle(ex)
 	}
 	lines.flush()
 	seen, err := out.state()
