@@ -106,7 +106,7 @@ func (h *claude) Drive(ctx context.Context, t Task, emit func(trace.Event)) (Out
 	if err := layClaude(ctx, t); err != nil && ctx.Err() == nil {
 		return Outcome{}, err
 	}
-	o, err := program{argv, env, newClaudeTalk(t.Prompt)}.drive(ctx, t, emit)
+	o, err := program{argv: argv, env: env, talker: newClaudeTalk(t.Prompt)}.drive(ctx, t, emit)
 	if err != nil {
 		return o, err
 	}

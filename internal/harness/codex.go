@@ -83,7 +83,7 @@ func (h *codex) Drive(ctx context.Context, t Task, emit func(trace.Event)) (Outc
 		return Outcome{}, err
 	}
 	talk := newCodexTalker()
-	o, err := program{argv, env, talk}.drive(ctx, t, emit)
+	o, err := program{argv: argv, env: env, talker: talk}.drive(ctx, t, emit)
 	if err != nil {
 		return o, err
 	}

@@ -174,6 +174,14 @@ var Kinds = []Kind{
 		Takes:  []string{"skills", "instructions", "mcp"},
 		Build:  buildCodex,
 	},
+	{
+		Name:   "acp",
+		Doc:    "drives an agent over the Agent Client Protocol: one that Assay knows by name, or any other by its argv",
+		Params: acpParams{},
+		Takes:  []string{"skills", "instructions", "mcp"},
+		Asks:   []string{"permission", "question"},
+		Build:  buildACP,
+	},
 }
 
 // A Prober is a harness that needs something of the host, such as a program on PATH.

@@ -1,0 +1,225 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/assay-ci/assay/internal/executor"
+	"github.com/assay-ci/assay/internal/gateway"
+	"github.com/assay-ci/assay/internal/trace"
+)
+
+// acp drives an agent over the Agent Client Protocol, version 1. What is particular to an agent stands in its row of
+// [acpAgents]; what we say and understand of the protocol is in acpTalk.
+type acp struct {
+	params   acpParams
+	settings Settings // positions for faults
+	agent    acpAgent
+}
+
+var (
+	_ Harness = (*acp)(nil)
+	_ Prober  = (*acp)(nil)
+	_ Checker = (*acp)(nil)
+	_ Caller  = (*acp)(nil)
+)
+
+type acpParams struct {
+	Agent    string   `yaml:"agent" doc:"an agent that Assay knows how to set up" rule:"oneof=claude-agent-acp codex-acp gemini opencode"`
+	Argv     []string `yaml:"argv" doc:"any other agent that speaks the protocol on its standard streams, no shell between; {model} {work} {home} {gateway} {key} {skills} {instructions} are filled in, other braces stay"`
+	Program  string   `yaml:"program" doc:"the program of a known agent, when it is not on PATH under its own name"`
+	Mode     string   `yaml:"mode" doc:"the session mode to set instead of the one in which the agent asks before it acts"`
+	Dialect  string   `yaml:"dialect" doc:"with argv: how the agent speaks to its model at {gateway}" rule:"oneof=anthropic chat responses gemini"`
+	upstream `yaml:",inline"`
+	Env      map[string]string `yaml:"env" doc:"environment of the program; values are filled in like argv" rule:"env"`
+}
+
+func buildACP(s Settings) (Harness, error) {
+	var p acpParams
+	if err := s.Decode(&p); err != nil {
+		return nil, err
+	}
+	h := &acp{params: p, settings: s}
+	var faults []error
+	fault := func(key, msg, hint string) { faults = append(faults, s.Fault(key, msg, hint)) }
+	switch {
+	case (p.Agent == "") == (len(p.Argv) == 0):
+		return nil, s.Fault("agent", "one of agent and argv says what to run, and not both", "such as agent: gemini, or argv: [my-agent, --acp]")
+	case p.Agent != "":
+		i := slices.IndexFunc(acpAgents, func(a acpAgent) bool { return a.name == p.Agent })
+		h.agent = acpAgents[i]
+		if p.Dialect != "" {
+			fault("dialect", "the dialect of "+p.Agent+" is known", "leave it out")
+		}
+		if p.Program != "" {
+			h.agent.argv = append([]string{p.Program}, h.agent.argv[1:]...)
+		}
+	default:
+		h.agent = acpAgent{name: p.Argv[0], argv: p.Argv, dialect: gateway.Dialect(p.Dialect)}
+		if p.Argv[0] == "" || strings.ContainsAny(p.Argv[0], "{}") {
+			fault("argv[0]", "the program itself cannot be empty or a placeholder", "start a fixed program and give it the value as an argument")
+		}
+		if p.Program != "" {
+			fault("program", "argv names the program already", "leave it out")
+		}
+	}
+	faults = append(faults, p.check(s))
+	if p.Mode != "" {
+		h.agent.mode = p.Mode
+	}
+	return h, errors.Join(faults...)
+}
+
+// Check implements Checker: a part of the condition that the agent is never told of would be lost without a word.
+func (h *acp) Check(t Task) error {
+	if h.params.Agent != "" {
+		return nil
+	}
+	for _, part := range []struct{ is, key string }{{t.Extras.SkillsDir, "skills"}, {t.Extras.InstructionsFile, "instructions"}} {
+		placeholder := "{" + part.key + "}"
+		if part.is != "" && !h.uses(placeholder) {
+			return h.settings.Fault("argv", fmt.Sprintf("condition %s has %s, and the agent is never told where they are", t.Condition, part.key),
+				"put "+placeholder+" into argv or env")
+		}
+	}
+	return nil
+}
+
+// uses tells whether the settings mention a placeholder.
+func (h *acp) uses(placeholder string) bool {
+	has := func(s string) bool { return strings.Contains(s, placeholder) }
+	return slices.ContainsFunc(h.params.Argv, has) || slices.ContainsFunc(slices.Collect(maps.Values(h.params.Env)), has)
+}
+
+// Probe implements Prober. An agent that has no way to print its version tells it when a session begins.
+func (h *acp) Probe(ctx context.Context, look func(string) (string, error), run func(context.Context, []string) (string, error)) (string, error) {
+	program := h.agent.argv[0]
+	if path.IsAbs(program) || !strings.Contains(program, "/") {
+		if _, err := look(program); err != nil {
+			return "", fmt.Errorf("agent %s: %w; %s", program, err, h.agent.install())
+		}
+	}
+	if !h.agent.versioned {
+		return "", nil
+	}
+	out, err := run(ctx, []string{program, "--version"})
+	if err != nil {
+		return "", fmt.Errorf("version of agent %s: %w", program, err)
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(out, "\uFFFD")), "\n")
+	return line, nil
+}
+
+// Models implements Caller. An agent without a dialect calls its models around us.
+func (h *acp) Models(t Task) ([]gateway.Model, error) {
+	if h.agent.dialect == "" {
+		return nil, nil
+	}
+	return h.params.models(t, h.agent.dialect, h.settings, h.agent.sideModels...)
+}
+
+// Drive implements Harness.
+func (h *acp) Drive(ctx context.Context, t Task, emit func(trace.Event)) (Outcome, error) {
+	setup := h.setup(t)
+	argv, env := h.commandLine(t, setup)
+	opening(t, trace.Session{Harness: "acp", Agent: h.agent.name, Argv: argv, Env: envNames(env)}, emit)
+	if err := h.furnish(ctx, t, setup); err != nil && ctx.Err() == nil {
+		return Outcome{}, fmt.Errorf("set up agent %s: %w", h.agent.name, err)
+	}
+	talk := &acpTalk{agent: h.agent}
+	o, err := program{argv: argv, env: env, talker: talk, stays: h.agent.stays}.drive(ctx, t, emit)
+	if err != nil {
+		return o, err
+	}
+	if t.Limits.MaxTurns > 0 && o.Turns == nil {
+		emit(warning("max_turns is not enforced: over this protocol an agent does not tell its turns"))
+	}
+	return closing(o, emit), nil
+}
+
+// setup is what one cell gives an agent.
+func (h *acp) setup(t Task) acpSetup {
+	s := acpSetup{home: t.Home, model: t.Model, url: h.params.BaseURL, key: "none"}
+	if h.agent.dialect != "" {
+		s.url, s.key = h.params.address(t, h.agent.dialect)
+	}
+	return s
+}
+
+// commandLine fills the templates. What case and condition name in the environment wins over the settings, and those win
+// over what the agent usually gets.
+func (h *acp) commandLine(t Task, s acpSetup) (argv, env []string) {
+	fill := strings.NewReplacer(
+		"{model}", t.Model, "{work}", t.Work, "{home}", t.Home, "{gateway}", s.url, "{key}", s.key,
+		"{skills}", t.Extras.SkillsDir, "{instructions}", t.Extras.InstructionsFile,
+	)
+	for _, arg := range h.agent.argv {
+		argv = append(argv, fill.Replace(arg))
+	}
+	for _, kv := range h.agent.env {
+		env = append(env, fill.Replace(kv))
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.params.Env)) {
+		env = append(env, name+"="+fill.Replace(h.params.Env[name]))
+	}
+	return argv, lastOfEach(append(env, t.Env...))
+}
+
+// lastOfEach keeps the last value of each name, in the order of names' last places.
+func lastOfEach(env []string) []string {
+	last := map[string]int{}
+	for i, name := range envNames(env) {
+		last[name] = i
+	}
+	var kept []string
+	for i, name := range envNames(env) {
+		if last[name] == i {
+			kept = append(kept, env[i])
+		}
+	}
+	return kept
+}
+
+// furnish lays the agent's configuration and the parts of the condition into HOME.
+func (h *acp) furnish(ctx context.Context, t Task, s acpSetup) error {
+	if h.agent.config != nil {
+		content, err := h.agent.config(s)
+		if err != nil {
+			return err
+		}
+		err = furnishBy(ctx, t, content, `umask 077 && mkdir -p -- "${1%/*}" && cat >"$1"`, path.Join(t.Home, h.agent.configFile))
+		if err != nil {
+			return err
+		}
+	}
+	if dir := t.Extras.SkillsDir; dir != "" && h.agent.skills != "" {
+		if err := furnishBy(ctx, t, "", `mkdir -p -- "$1" && cp -R -- "$2/." "$1/"`, path.Join(t.Home, h.agent.skills), dir); err != nil {
+			return err
+		}
+	}
+	if file := t.Extras.InstructionsFile; file != "" && h.agent.instructions != "" {
+		return furnishBy(ctx, t, "", `mkdir -p -- "${1%/*}" && cp -- "$2" "$1"`, path.Join(t.Home, h.agent.instructions), file)
+	}
+	return nil
+}
+
+// furnishBy runs one line of shell in the place. HOME lies outside the work folder, so there is no other way to it.
+func furnishBy(ctx context.Context, t Task, stdin, line string, args ...string) error {
+	said := trace.NewTail(400)
+	ex, err := t.Exec.Run(ctx, executor.Command{
+		Argv: append([]string{"sh", "-c", line, "sh"}, args...), Stdin: strings.NewReader(stdin), Stderr: said, Timeout: time.Minute,
+	})
+	if err == nil && (ex.Code != 0 || ex.Signal != "") {
+		err = fmt.Errorf("exit %d: %s", ex.Code, oneLine(said.String()))
+	}
+	if err != nil {
+		return fmt.Errorf("lay %s: %w", args[0], err)
+	}
+	return nil
+}
