@@ -58,7 +58,7 @@ func metaOf(raw json.RawMessage) acpMeta {
 const (
 	maxOpenCalls = 256      // of one session; the oldest is given up for a further one
 	maxEnded     = 4096     // ids of ended calls that are remembered
-	maxCallID    = 512      // bytes
+	maxName      = 512      // bytes of a name that an agent gives; a path may have eight times as many
 	maxInput     = 1 << 20  // bytes of a call's input, or of its output, that are kept while it is open
 	maxFrames    = 64 << 10 // bytes of native lines that are kept behind one event
 )
@@ -97,7 +97,7 @@ func (cs *acpCalls) at(u acpCallUpdate) *acpCall {
 	if c := cs.open[u.ID]; c != nil {
 		return c
 	}
-	if u.ID == "" || len(u.ID) > maxCallID || cs.ended[u.ID] {
+	if u.ID == "" || len(u.ID) > maxName || cs.ended[u.ID] {
 		return nil
 	}
 	if len(cs.order) == maxOpenCalls {
@@ -143,7 +143,7 @@ func (cs *acpCalls) asked(u acpCallUpdate) *acpCall {
 // merge adds what an update says. What it leaves out or leaves empty has not changed.
 func (cs *acpCalls) merge(c *acpCall, u acpCallUpdate) {
 	if cs.agent.nameOf != nil {
-		if name := cs.agent.nameOf(u); name != "" {
+		if name := cs.agent.nameOf(u); name != "" && len(name) <= maxName {
 			c.tool.Name = name
 		}
 	}
@@ -165,24 +165,24 @@ func (cs *acpCalls) merge(c *acpCall, u acpCallUpdate) {
 	for _, l := range u.Locations {
 		cs.addPath(c, l.Path)
 	}
-	text := ""
+	var text strings.Builder
 	for _, part := range u.Content {
 		if part.Type == "diff" {
 			cs.addPath(c, part.Path)
 			c.tool.Diff = acpDiff(cs.relative(part.Path), part.OldText, part.NewText)
 		}
-		text += acpText(part.Content)
+		text.WriteString(acpText(part.Content))
 	}
 	// While a call is open, its content says what it is about to do.
-	if (u.Status == "completed" || u.Status == "failed") && len(text) <= maxInput {
-		c.text = text
+	if (u.Status == "completed" || u.Status == "failed") && text.Len() <= maxInput {
+		c.text = text.String()
 	}
 	c.tool.Kind = kindOfCall(c.tool.Name, c.kind)
 	if c.tool.Name == "invalid" { // opencode's wrapping of a tool that is not there
 		var in struct {
 			Tool string `json:"tool"`
 		}
-		if json.Unmarshal(c.tool.Input, &in) == nil && in.Tool != "" {
+		if json.Unmarshal(c.tool.Input, &in) == nil && in.Tool != "" && len(in.Tool) <= maxName {
 			c.tool.Name, c.tool.Kind = in.Tool, trace.KindOfTool(in.Tool)
 			c.tool.Status = trace.StatusError
 		}
@@ -190,7 +190,7 @@ func (cs *acpCalls) merge(c *acpCall, u acpCallUpdate) {
 }
 
 func (cs *acpCalls) addPath(c *acpCall, p string) {
-	if p = cs.relative(p); p != "" && len(c.tool.Paths) < 100 && !slices.Contains(c.tool.Paths, p) {
+	if p = cs.relative(p); p != "" && len(p) <= 8*maxName && len(c.tool.Paths) < 100 && !slices.Contains(c.tool.Paths, p) {
 		c.tool.Paths = append(slices.Clip(c.tool.Paths), p) // an event may hold the list
 	}
 }

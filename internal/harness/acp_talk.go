@@ -199,7 +199,7 @@ func (a *acpTalk) initialized(result json.RawMessage) error {
 	if r.Version != 1 {
 		return fmt.Errorf("it speaks version %d of the protocol, and Assay 1", r.Version)
 	}
-	a.acc.Version, a.mcpHTTP = r.Agent.Version, r.Can.MCP.HTTP
+	a.acc.Version, a.mcpHTTP = fmt.Sprintf("%.*s", maxName, r.Agent.Version), r.Can.MCP.HTTP
 	servers, fault := a.mcpServers()
 	if fault != "" {
 		a.fail(trace.Fault{Class: trace.ClassHarnessConfig, Detail: fault})
@@ -260,6 +260,7 @@ func (a *acpTalk) opened(result json.RawMessage) error {
 			json.Unmarshal(o.Current, &a.acc.Model) // of another type: not told
 		}
 	}
+	a.acc.Model = fmt.Sprintf("%.*s", maxName, a.acc.Model)
 	if a.agent.mode == "" || a.agent.mode == r.Modes.Current {
 		a.prompt()
 		return nil
@@ -272,6 +273,7 @@ func (a *acpTalk) opened(result json.RawMessage) error {
 		}
 		offered = append(offered, m.ID)
 	}
+	offered = offered[:min(len(offered), 10)]
 	a.fail(trace.Fault{Class: trace.ClassHarnessConfig,
 		Detail: fmt.Sprintf("the agent has no mode %s; it has %.200q", a.agent.mode, offered)})
 	return nil
@@ -395,7 +397,7 @@ func (a *acpTalk) disown(reason string) {
 		return
 	}
 	text := m.text.String()
-	if text == "" || !strings.Contains(reason, text) {
+	if strings.TrimSpace(text) == "" || !strings.Contains(reason, text) {
 		return
 	}
 	e := trace.Event{Kind: m.kind, Text: text, Synthetic: true}
@@ -561,13 +563,13 @@ func refused(e acpError) bool {
 	return strings.Contains(e.text(), "content_filter")
 }
 
-// text is all that an error says in words.
+// text is what an error says in words, on one line.
 func (e acpError) text() string {
 	var d struct {
 		Message string `json:"message"`
 	}
 	json.Unmarshal(e.Data, &d) // of another shape: it has no words
-	return strings.TrimSpace(e.Message + " " + d.Message)
+	return fmt.Sprintf("%.2000s", oneLine(e.Message+" "+d.Message))
 }
 
 // faultOf says what kind of fault an error of the agent tells of.

@@ -751,6 +751,65 @@ func TestACPFurnishes(t *testing.T) {
 	}
 }
 
+func TestACPCalls(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, settings, updates, want string }{
+		{"a command that fails in a success", "agent: opencode",
+			`{"sessionUpdate":"tool_call","toolCallId":"c","title":"bash","kind":"execute","status":"pending"}
+			 {"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed","title":"false","rawOutput":{"output":"no","metadata":{"exit":3}}}`,
+			`bash execute error exit 3 "no"`},
+		{"a tool that is not there", "agent: opencode",
+			`{"sessionUpdate":"tool_call","toolCallId":"c","title":"invalid","kind":"other","status":"pending"}
+			 {"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed","rawInput":{"tool":"no_such","error":"x"},"rawOutput":{"output":"unavailable"}}`,
+			`no_such other error "unavailable"`},
+		{"an exit code in words", "agent: claude-agent-acp",
+			`{"sessionUpdate":"tool_call","toolCallId":"c","kind":"execute","_meta":{"claudeCode":{"toolName":"Bash"}},"status":"pending"}
+			 {"sessionUpdate":"tool_call_update","toolCallId":"c","status":"failed","rawOutput":"Exit code 3\nout"}`,
+			`Bash execute error exit 3 "Exit code 3\nout"`},
+		{"an exit code as a number", "{agent: codex-acp, mode: default}",
+			`{"sessionUpdate":"tool_call","toolCallId":"c","kind":"execute","status":"in_progress"}
+			 {"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed","rawOutput":{"formatted_output":"","exit_code":1}}`,
+			` execute error exit 1 ""`},
+		{"seen for the first time at its end", anyAgent,
+			`{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed","kind":"search","content":[{"type":"content","content":{"type":"text","text":"a"}},{"type":"content","content":{"type":"text","text":"b"}}]}`,
+			` search ok "ab"`},
+		{"told twice", anyAgent,
+			`{"sessionUpdate":"tool_call","toolCallId":"c","kind":"read","status":"completed"}
+			 {"sessionUpdate":"tool_call_update","toolCallId":"c","status":"failed"}`,
+			` read ok ""`},
+		{"without an end", anyAgent, `{"sessionUpdate":"tool_call","toolCallId":"c","kind":"switch_mode","status":"in_progress"}`, ` other none ""`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := acpPlace(t, "")
+			_, events := p.play(t, t.Context(), build(t, "acp", c.settings), talk(func(m string, id int, say func(string)) {
+				switch m {
+				case "initialize":
+					say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"protocolVersion":1}}`, id))
+				case "session/new":
+					say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"sessionId":"s","modes":{"currentModeId":"default"}}}`, id))
+				case "session/prompt":
+					for u := range strings.Lines(c.updates) {
+						say(`{"method":"session/update","params":{"update":` + strings.TrimSpace(u) + `}}`)
+					}
+					say(endTurn(id))
+				}
+			}))
+			var got []string
+			for _, r := range results(events) {
+				exit := ""
+				if r.Exit != nil {
+					exit = fmt.Sprintf("exit %d ", *r.Exit)
+				}
+				got = append(got, fmt.Sprintf("%s %s %s %s%q", r.Name, r.Kind, r.Status, exit, r.Output))
+			}
+			if line := strings.Join(got, ", "); line != c.want || tally(events, trace.KindToolCall) != 1 {
+				t.Errorf("%s\nwant %s", line, c.want)
+			}
+		})
+	}
+}
+
 func TestACPToolServers(t *testing.T) {
 	t.Parallel()
 	p := acpPlace(t, "")
