@@ -632,8 +632,8 @@ func TestACPSettings(t *testing.T) {
 		"{agent: gemini, dialect: chat}":              "the dialect of gemini is known",
 		"argv: [\"{model}\"]":                         "cannot be empty or a placeholder",
 		"{argv: [x], program: y}":                     "argv names the program already",
-		"{argv: [x], base_url: models.example.org}":   "is no address",
-		"{argv: [x], base_url: \"file:///etc/x\"}":    "is no address",
+		"{argv: [x], base_url: models.example.org}":   "is not an http or https address",
+		"{argv: [x], base_url: \"file:///etc/x\"}":    "is not an http or https address",
 		"{argv: [x], dialect: smoke}":                 "suite.yaml:1:",
 		"{argv: [x], env: {GITHUB_TOKEN_FILE: \"\"}}": "suite.yaml:1:",
 	} {

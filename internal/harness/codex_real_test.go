@@ -74,24 +74,24 @@ func TestRealCodex(t *testing.T) {
 	for _, c := range []struct {
 		scenario, model string
 		timeout         time.Duration
-		want            tally
+		want            codexTally
 		file, content   string // a file as it is left
 	}{
-		{"edit", "gpt-5.5", time.Minute, tally{"end_turn", "", true, 5, 5, "4", ""}, "calc.py", after},
-		{"edit", "gpt-5-codex", time.Minute, tally{"end_turn", "", true, 5, 5, "4", ""}, "calc.py", after},
-		{"edit", "gpt-6-astra", time.Minute, tally{"end_turn", "", true, 5, 5, "4 1 late 1 error", ""}, "calc.py", after},
-		{"write", "gpt-5.5", time.Minute, tally{"end_turn", "", true, 2, 2, "1", ""}, "NEW.txt", "hello\n"},
-		{"cmd", "gpt-5.5", time.Minute, tally{"end_turn", "", true, 3, 3, "2 1 error", ""}, "ran.txt", ""},
-		{"ask", "gpt-5.5", time.Minute, tally{"end_turn", "", true, 2, 2, "1 1 late 1 error", ""}, "calc.py", before},
-		{"badargs", "gpt-5.5", time.Minute, tally{"end_turn", "", true, 2, 2, "1 1 late 1 error", ""}, "calc.py", before},
-		{"refusal", "gpt-5.5", time.Minute, tally{"refusal", "", true, -1, 0, "0", "2 retries, 1 faults"}, "calc.py", before},
-		{"truncate", "gpt-5.5", time.Minute, tally{"max_tokens", "", true, -1, 1, "0", "1 faults"}, "calc.py", before},
-		{"err400", "gpt-5.5", time.Minute, tally{"error", "model_request", false, -1, 0, "0", "1 faults"}, "calc.py", before},
-		{"err401", "gpt-5.5", time.Minute, tally{"error", "model_auth", false, -1, 0, "0", "2 retries, 1 faults"}, "calc.py", before},
-		{"err429", "gpt-5.5", time.Minute, tally{"error", "model_limit", false, -1, 0, "0", "2 retries, 1 faults"}, "calc.py", before},
-		{"err500", "gpt-5.5", time.Minute, tally{"error", "model_api", false, -1, 0, "0", "2 retries, 1 faults"}, "calc.py", before},
-		{"overlong", "gpt-5.5", time.Minute, tally{"error", "context_overflow", false, -1, 0, "0", "1 faults"}, "calc.py", before},
-		{"slow", "gpt-5.5", 3 * time.Second, tally{"timeout", "model_api", false, -1, 0, "0", ""}, "calc.py", before},
+		{"edit", "gpt-5.5", time.Minute, codexTally{"end_turn", "", true, 5, 5, "4", ""}, "calc.py", after},
+		{"edit", "gpt-5-codex", time.Minute, codexTally{"end_turn", "", true, 5, 5, "4", ""}, "calc.py", after},
+		{"edit", "gpt-6-astra", time.Minute, codexTally{"end_turn", "", true, 5, 5, "4 1 late 1 error", ""}, "calc.py", after},
+		{"write", "gpt-5.5", time.Minute, codexTally{"end_turn", "", true, 2, 2, "1", ""}, "NEW.txt", "hello\n"},
+		{"cmd", "gpt-5.5", time.Minute, codexTally{"end_turn", "", true, 3, 3, "2 1 error", ""}, "ran.txt", ""},
+		{"ask", "gpt-5.5", time.Minute, codexTally{"end_turn", "", true, 2, 2, "1 1 late 1 error", ""}, "calc.py", before},
+		{"badargs", "gpt-5.5", time.Minute, codexTally{"end_turn", "", true, 2, 2, "1 1 late 1 error", ""}, "calc.py", before},
+		{"refusal", "gpt-5.5", time.Minute, codexTally{"refusal", "", true, -1, 0, "0", "2 retries, 1 faults"}, "calc.py", before},
+		{"truncate", "gpt-5.5", time.Minute, codexTally{"max_tokens", "", true, -1, 1, "0", "1 faults"}, "calc.py", before},
+		{"err400", "gpt-5.5", time.Minute, codexTally{"error", "model_request", false, -1, 0, "0", "1 faults"}, "calc.py", before},
+		{"err401", "gpt-5.5", time.Minute, codexTally{"error", "model_auth", false, -1, 0, "0", "2 retries, 1 faults"}, "calc.py", before},
+		{"err429", "gpt-5.5", time.Minute, codexTally{"error", "model_limit", false, -1, 0, "0", "2 retries, 1 faults"}, "calc.py", before},
+		{"err500", "gpt-5.5", time.Minute, codexTally{"error", "model_api", false, -1, 0, "0", "2 retries, 1 faults"}, "calc.py", before},
+		{"overlong", "gpt-5.5", time.Minute, codexTally{"error", "context_overflow", false, -1, 0, "0", "1 faults"}, "calc.py", before},
+		{"slow", "gpt-5.5", 3 * time.Second, codexTally{"timeout", "model_api", false, -1, 0, "0", ""}, "calc.py", before},
 	} {
 		t.Run(c.scenario+" "+c.model, func(t *testing.T) {
 			p := newPlace(t, map[string]string{"calc.py": before})

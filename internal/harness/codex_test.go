@@ -96,8 +96,8 @@ func (r codexRun) play(t testing.TB) (harness.Outcome, []trace.Event) {
 	return r.place().drive(t, build(t, "codex", "{}"))
 }
 
-// tally is what a run comes to, in short.
-type tally struct {
+// codexTally is what a run comes to, in short.
+type codexTally struct {
 	Stop     trace.StopReason
 	Class    trace.Class
 	Answered bool
@@ -107,9 +107,9 @@ type tally struct {
 	Extra    string // what else is worth seeing
 }
 
-func tallyOf(t testing.TB, o harness.Outcome, events []trace.Event) tally {
+func tallyOf(t testing.TB, o harness.Outcome, events []trace.Event) codexTally {
 	t.Helper()
-	got := tally{Stop: o.Stop, Class: o.Class, Answered: o.Answered, Calls: -1, Turns: -1}
+	got := codexTally{Stop: o.Stop, Class: o.Class, Answered: o.Answered, Calls: -1, Turns: -1}
 	if o.Turns != nil {
 		got.Turns = *o.Turns
 	}
@@ -168,43 +168,43 @@ func TestCodexTellsRecordedRuns(t *testing.T) {
 	for _, c := range []struct {
 		run, stderr string
 		exit        executor.Exit
-		want        tally
+		want        codexTally
 		detail      string
 	}{
-		{"edit", "", executor.Exit{}, tally{"end_turn", "", true, 5, 5, "4", ""}, ""},
-		{"edit_codemode", "", executor.Exit{}, tally{"end_turn", "", true, 5, 5, "4 1 late 1 error", ""}, ""},
-		{"edit_slug", "", executor.Exit{}, tally{"end_turn", "", true, 1, 1, "0", ""}, ""},
-		{"cmd", "", executor.Exit{}, tally{"end_turn", "", true, 3, 3, "2 1 error", ""}, ""},
-		{"cmd_codemode", "", executor.Exit{}, tally{"end_turn", "", true, 3, 3, "2 1 error", ""}, ""},
-		{"write", "", executor.Exit{}, tally{"end_turn", "", true, 2, 2, "1", ""}, ""},
-		{"deny_ro", "", executor.Exit{}, tally{"end_turn", "", true, 3, 3, "2 2 late 2 error", ""}, ""},
-		{"default_sbx", "", executor.Exit{}, tally{"end_turn", "", true, 3, 3, "2 2 late 2 error", ""}, ""},
-		{"bypass", "", executor.Exit{}, tally{"end_turn", "", true, 3, 3, "2", ""}, ""},
-		{"ask", "", executor.Exit{}, tally{"end_turn", "", true, 2, 2, "1 1 late 1 error", ""}, ""},
-		{"badargs", "", executor.Exit{}, tally{"end_turn", "", true, 2, 2, "1 1 late 1 error", ""}, ""},
-		{"badpatch", "", executor.Exit{}, tally{"end_turn", "", true, 3, 3, "2 1 late 1 error", ""}, ""},
-		{"skill", "", executor.Exit{}, tally{"end_turn", "", true, 1, 1, "0", ""}, ""},
-		{"noplug", "", executor.Exit{}, tally{"end_turn", "", true, 1, 1, "0", ""}, ""},
-		{"mcp", "", executor.Exit{}, tally{"end_turn", "", true, 3, 3, "4 1 late 1 error", ""}, ""},
+		{"edit", "", executor.Exit{}, codexTally{"end_turn", "", true, 5, 5, "4", ""}, ""},
+		{"edit_codemode", "", executor.Exit{}, codexTally{"end_turn", "", true, 5, 5, "4 1 late 1 error", ""}, ""},
+		{"edit_slug", "", executor.Exit{}, codexTally{"end_turn", "", true, 1, 1, "0", ""}, ""},
+		{"cmd", "", executor.Exit{}, codexTally{"end_turn", "", true, 3, 3, "2 1 error", ""}, ""},
+		{"cmd_codemode", "", executor.Exit{}, codexTally{"end_turn", "", true, 3, 3, "2 1 error", ""}, ""},
+		{"write", "", executor.Exit{}, codexTally{"end_turn", "", true, 2, 2, "1", ""}, ""},
+		{"deny_ro", "", executor.Exit{}, codexTally{"end_turn", "", true, 3, 3, "2 2 late 2 error", ""}, ""},
+		{"default_sbx", "", executor.Exit{}, codexTally{"end_turn", "", true, 3, 3, "2 2 late 2 error", ""}, ""},
+		{"bypass", "", executor.Exit{}, codexTally{"end_turn", "", true, 3, 3, "2", ""}, ""},
+		{"ask", "", executor.Exit{}, codexTally{"end_turn", "", true, 2, 2, "1 1 late 1 error", ""}, ""},
+		{"badargs", "", executor.Exit{}, codexTally{"end_turn", "", true, 2, 2, "1 1 late 1 error", ""}, ""},
+		{"badpatch", "", executor.Exit{}, codexTally{"end_turn", "", true, 3, 3, "2 1 late 1 error", ""}, ""},
+		{"skill", "", executor.Exit{}, codexTally{"end_turn", "", true, 1, 1, "0", ""}, ""},
+		{"noplug", "", executor.Exit{}, codexTally{"end_turn", "", true, 1, 1, "0", ""}, ""},
+		{"mcp", "", executor.Exit{}, codexTally{"end_turn", "", true, 3, 3, "4 1 late 1 error", ""}, ""},
 		// Two commands ran on in the background until codex ended; standard output tells their start only.
-		{"background", "", executor.Exit{}, tally{"end_turn", "", true, 4, 4, "3 1 late 1 error 2 open", ""}, ""},
+		{"background", "", executor.Exit{}, codexTally{"end_turn", "", true, 4, 4, "3 1 late 1 error 2 open", ""}, ""},
 		// Three calls of the sub-agent, of which two failed; what it used is not in the usage, which is not known then.
-		{"subagent", "", executor.Exit{}, tally{"end_turn", "", true, -1, 4, "6 3 late 3 of a sub-agent 2 error", ""}, ""},
-		{"refusal", "", failed, tally{"refusal", "", true, -1, 0, "0", "1 retries, 1 faults"},
+		{"subagent", "", executor.Exit{}, codexTally{"end_turn", "", true, -1, 4, "6 3 late 3 of a sub-agent 2 error", ""}, ""},
+		{"refusal", "", failed, codexTally{"refusal", "", true, -1, 0, "0", "1 retries, 1 faults"},
 			"stream disconnected before completion: Incomplete response returned, reason: content_filter"},
-		{"truncate", "", failed, tally{"max_tokens", "", true, -1, 1, "0", "1 faults"}, "Incomplete response returned, reason: max_output_tokens"},
-		{"loop", "", killed, tally{"timeout", "model_api", true, -1, -1, "192", ""}, "time limit of 1m0s reached"},
-		{"timeout_term", "", killed, tally{"timeout", "model_api", false, -1, 0, "0", ""}, "time limit of 1m0s reached"},
-		{"err400", "", failed, tally{"error", "model_request", false, -1, 0, "0", "1 faults"}, `{"type": "error", "error": {"type": "invalid_request_error",` +
+		{"truncate", "", failed, codexTally{"max_tokens", "", true, -1, 1, "0", "1 faults"}, "Incomplete response returned, reason: max_output_tokens"},
+		{"loop", "", killed, codexTally{"timeout", "model_api", true, -1, -1, "192", ""}, "time limit of 1m0s reached"},
+		{"timeout_term", "", killed, codexTally{"timeout", "model_api", false, -1, 0, "0", ""}, "time limit of 1m0s reached"},
+		{"err400", "", failed, codexTally{"error", "model_request", false, -1, 0, "0", "1 faults"}, `{"type": "error", "error": {"type": "invalid_request_error",` +
 			` "message": "scripted bad request", "code": 400, "status": "INVALID_ARGUMENT"}}`},
-		{"err401", "", failed, tally{"error", "model_auth", false, -1, 0, "0", "2 retries, 1 faults"},
+		{"err401", "", failed, codexTally{"error", "model_auth", false, -1, 0, "0", "2 retries, 1 faults"},
 			"unexpected status 401 Unauthorized: scripted invalid key, url: http://127.0.0.1:18080/s/err401/v1/responses"},
-		{"err429", "", failed, tally{"error", "model_limit", false, -1, 0, "0", "1 retries, 1 faults"}, "exceeded retry limit, last status: 429 Too Many Requests"},
-		{"err500", "", failed, tally{"error", "model_api", false, -1, 0, "0", "2 retries, 1 faults"},
+		{"err429", "", failed, codexTally{"error", "model_limit", false, -1, 0, "0", "1 retries, 1 faults"}, "exceeded retry limit, last status: 429 Too Many Requests"},
+		{"err500", "", failed, codexTally{"error", "model_api", false, -1, 0, "0", "2 retries, 1 faults"},
 			"We’re currently experiencing high demand, which may cause temporary errors."},
-		{"overlong", "", failed, tally{"error", "context_overflow", false, -1, 0, "0", "1 faults"},
+		{"overlong", "", failed, codexTally{"error", "context_overflow", false, -1, 0, "0", "1 faults"},
 			"Codex ran out of room in the model's context window. Start a new thread or clear earlier history before retrying."},
-		{"nogit", "Not inside a trusted directory.\n", failed, tally{"no_terminal_event", "harness_config", false, -1, -1, "0", ""},
+		{"nogit", "Not inside a trusted directory.\n", failed, codexTally{"no_terminal_event", "harness_config", false, -1, -1, "0", ""},
 			"exit 1 before it said anything: Not inside a trusted directory."},
 	} {
 		t.Run(c.run, func(t *testing.T) {
@@ -718,8 +718,8 @@ func TestCodexFaults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ settings, want string }{
 		{"program: bin/codex", "suite.yaml:1:10: program must be a name or an absolute path"},
-		{"base_url: api.openai.com", "suite.yaml:1:11: base_url must be an http or https address"},
-		{"base_url: 'file:///x'", "base_url must be"},
+		{"base_url: api.openai.com", "suite.yaml:1:11: is not an http or https address"},
+		{"base_url: 'file:///x'", "is not an http"},
 		{"env: {GITHUB_TOKEN: x}", "suite.yaml:1:7: GITHUB_TOKEN never"},
 		{"modell: x", "suite.yaml:1:1: unknown key"},
 	} {
