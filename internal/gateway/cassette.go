@@ -136,7 +136,7 @@ type place struct {
 }
 
 // Record begins the recording of a cell below dir. An earlier recording stays until Close. Requests and answers are
-// recorded without secrets; a secret that a provider streams in several events is seen only in the part that one event has.
+// recorded without secrets.
 func Record(dir, name string, secrets *redact.Redactor) (*Recorder, error) {
 	r := &Recorder{secrets: secrets, final: cassettePath(dir, name, cassetteEnd), seen: map[place]bool{}}
 	if err := os.MkdirAll(filepath.Dir(r.final), 0o755); err != nil {
@@ -178,31 +178,14 @@ func (r *Recorder) entry(x Exchange) *entry {
 			e.Header[name] = r.secrets.String(v)
 		}
 	}
+	clean := newCleaner(x.Request, r.secrets)
 	if x.Chunks == nil {
-		body := blob(r.secrets.Bytes(x.Body))
+		body := blob(clean.text(string(x.Body)))
 		e.Body = &body
 		return e
 	}
-	e.Chunks = r.clean(x.Chunks)
+	e.Chunks = clean.stream(x.Dialect, x.Chunks)
 	return e
-}
-
-// clean takes secrets out of a stream, also those that begin in one chunk and end in another.
-func (r *Recorder) clean(chunks []Chunk) []chunkEntry {
-	list := []chunkEntry{}
-	var out bytes.Buffer
-	w := r.secrets.Writer(&out) // writing to a buffer cannot fail
-	for i, c := range chunks {
-		w.Write(c.Data)
-		if i == len(chunks)-1 {
-			w.Close()
-		}
-		if out.Len() > 0 {
-			list = append(list, chunkEntry{c.At.Milliseconds(), bytes.Clone(out.Bytes())})
-		}
-		out.Reset()
-	}
-	return list
 }
 
 // write adds a line. After a line that could not be written whole, there are no others.
@@ -356,12 +339,12 @@ func (e *entry) answer(x Exchange) Exchange {
 		x.Header.Set(name, v)
 	}
 	if e.Body != nil {
-		x.Body = *e.Body
+		x.Body = withFolders(*e.Body, x.Request)
 		return x
 	}
 	x.Chunks = []Chunk{}
 	for _, c := range e.Chunks {
-		x.Chunks = append(x.Chunks, Chunk{At: time.Duration(c.AtMS) * time.Millisecond, Data: c.Data})
+		x.Chunks = append(x.Chunks, Chunk{At: time.Duration(c.AtMS) * time.Millisecond, Data: withFolders(c.Data, x.Request)})
 	}
 	return x
 }

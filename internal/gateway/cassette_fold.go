@@ -177,10 +177,19 @@ func foldPaths(work string) *strings.Replacer {
 			return
 		}
 		pairs = append(pairs, folder, name)
-		slug := regexp.MustCompile(`[^A-Za-z0-9]`).ReplaceAllString(folder, "-")
-		pairs = append(pairs, slug, name)
+		pairs = append(pairs, slug(folder), name)
 	}
 	add(work, "{work}")
 	add(path.Dir(work), "{place}")
 	return strings.NewReplacer(pairs...)
+}
+
+// slug is a folder as agents make a file name of it.
+func slug(folder string) string {
+	return strings.Map(func(c rune) rune {
+		if c < 0x80 && (c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z') {
+			return c
+		}
+		return '-'
+	}, folder)
 }

@@ -19,7 +19,7 @@ import (
 var exchanges = []Exchange{
 	{Lane: "main", Ordinal: 1, Dialect: Anthropic, Path: "/v1/messages", Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Fix <it>"}]}`),
 		Status: 200, Header: http.Header{"Content-Type": {"text/event-stream"}, "Set-Cookie": {"a=b"}},
-		Chunks: []Chunk{{12 * time.Millisecond, []byte("data: {\"é\xc3")}, {time.Second, []byte("\xa9\"}\n\n")}}},
+		Chunks: []Chunk{{12 * time.Millisecond, []byte("data: {\"é\"}\n\n")}, {time.Second, []byte(": \xff\n\n")}}},
 	{Lane: "aux", Ordinal: 1, Dialect: Anthropic, Path: "/v1/messages", Request: []byte(`{"model":"m","messages":[]}`),
 		Status: 429, Header: http.Header{"Retry-After": {"3"}}, Body: []byte(`{"error":"slow down"}`)},
 	{Lane: "main", Ordinal: 2, Dialect: Gemini, Path: "/v1beta/models/m:generateContent", Request: []byte(`{"contents":[1.50,2e3,9007199254740993]}`),
@@ -388,6 +388,108 @@ func FuzzCassette(f *testing.F) {
 		p := &Player{entries: entries, played: map[place]bool{}}
 		for at, e := range entries {
 			_, _ = p.Next(Exchange{Lane: at.lane, Ordinal: at.ordinal, Dialect: e.Dialect, Path: e.Path, Request: e.Request})
+		}
+	})
+}
+
+// TestReplayElsewhere records a model that names the agent's folder and a secret, in pieces, and plays it in another folder.
+func TestReplayElsewhere(t *testing.T) {
+	t.Parallel()
+	tools := map[Dialect]string{Anthropic: "claude-code", Chat: "opencode", Responses: "codex-apply-patch", Gemini: "gemini"}
+	const secret = "sk-canary-0123456789"
+	for _, d := range allDialects {
+		for _, stream := range []bool{false, true} {
+			for _, lineEnd := range []string{"\n", "\r\n"} {
+				t.Run(fmt.Sprint(d, stream, len(lineEnd)), func(t *testing.T) {
+					t.Parallel()
+					dir := t.TempDir()
+					in := func(folder string) ([]byte, *Script) {
+						s := script(t, ScriptForm{Turns: []TurnForm{{Say: "It is in " + folder + "/calc.py, the key is " + secret + ".",
+							Calls: []CallForm{{Write: &WriteForm{Path: folder + "/b/it.txt", Content: folder + " " + secret}}}}}})
+						body := chat{dialect: d, tools: toolsOf(t, tools[d])}.body()
+						return []byte(strings.ReplaceAll(string(body), "/cell/work", folder)), s
+					}
+					r, err := Record(dir, "c", redact.New([]redact.Secret{{Name: "KEY", Value: secret}}))
+					if err != nil {
+						t.Fatal(err)
+					}
+					body, s := in("/tmp/assay-4711-abcdef/place/work")
+					x := Exchange{Lane: "main", Ordinal: 1, Dialect: d, Request: body, Status: 200}
+					a, err := s.Answer(d, stream, body)
+					if err != nil {
+						t.Fatal(err)
+					}
+					x.Body = a.Body
+					for i, c := range a.Chunks {
+						if lineEnd != "\n" {
+							c = []byte(strings.ReplaceAll(string(c), "\n", lineEnd))
+						}
+						half := len(c) / 3 // chunks do not end where events do
+						x.Chunks = append(x.Chunks, Chunk{time.Duration(i) * time.Millisecond, c[:half]}, Chunk{time.Duration(i) * time.Millisecond, c[half:]})
+					}
+					if err := r.Add(x); err != nil {
+						t.Fatal(err)
+					}
+					if err := r.Close(); err != nil {
+						t.Fatal(err)
+					}
+					other, again := in("/srv/b/work")
+					got, err := replay(t, dir, "c").Next(Exchange{Lane: "main", Ordinal: 1, Dialect: d, Request: other})
+					if err != nil {
+						t.Fatal(err)
+					}
+					b, err := again.Answer(d, stream, other)
+					if err != nil {
+						t.Fatal(err)
+					}
+					var heard, want heard
+					if stream {
+						var chunks [][]byte
+						for _, c := range got.Chunks {
+							chunks = append(chunks, []byte(strings.ReplaceAll(string(c.Data), lineEnd, "\n")))
+						}
+						heard, want = hearStream(t, d, chunks), hearStream(t, d, b.Chunks)
+					} else {
+						heard, want = hear(t, d, got.Body), hear(t, d, b.Body)
+					}
+					clean := func(s string) string { return strings.ReplaceAll(s, secret, "[redacted:KEY]") }
+					if heard.Text != clean(want.Text) || len(heard.Calls) != 1 || !sameJSON(heard.Calls[0].input, clean(want.Calls[0].input)) || heard.Usage != want.Usage {
+						t.Errorf("heard %+v\nwant %+v", heard, want)
+					}
+				})
+			}
+		}
+	}
+}
+
+func FuzzStreamCleaning(f *testing.F) {
+	const secret = "sk-canary-0123456789"
+	secrets := redact.New([]redact.Secret{{Name: "KEY", Value: secret}})
+	for i, d := range allDialects {
+		a, err := (&Script{}).Answer(d, true, chat{dialect: d}.body())
+		if err != nil {
+			f.Fatal(err)
+		}
+		var all []byte
+		for _, c := range a.Chunks {
+			all = append(all, c...)
+		}
+		f.Add(i, all, 7)
+	}
+	f.Add(0, []byte("event: x\r\ndata: {\"index\":0,\"delta\":{\"text\":\"sk-canary\"}}\r\n\r\ndata: {\"index\":0,\"delta\":{\"text\":\"-0123456789\"}}\n\ndata: [DONE]"), 3)
+	f.Fuzz(func(t *testing.T, d int, data []byte, cut int) {
+		cut = min(max(0, cut), len(data))
+		clean := newCleaner([]byte("Working directory: /a/b/work\n"), secrets)
+		chunks := clean.stream(allDialects[uint(d)%4], []Chunk{{0, data[:cut]}, {1, data[cut:]}})
+		var all []byte
+		for _, c := range chunks {
+			all = append(all, c.Data...)
+		}
+		if strings.Contains(string(all), secret) {
+			t.Errorf("the secret is in %q", all)
+		}
+		if !strings.ContainsAny(string(data), `{\/`) && !strings.Contains(string(data), "0123") && string(all) != string(data) {
+			t.Errorf("%q became %q", data, all)
 		}
 	})
 }
