@@ -272,7 +272,7 @@ func readCassette(data []byte, name string) (map[place]*entry, error) {
 			return nil, fmt.Errorf("line %d stands behind the end", number)
 		case number == 1:
 			if l.Cassette != cassetteVersion || l.Name != name {
-				return nil, fmt.Errorf("it begins with version %d of %q, not with version %d of %q", l.Cassette, l.Name, cassetteVersion, name)
+				return nil, fmt.Errorf("it begins with version %d of %.200q, not with version %d", l.Cassette, l.Name, cassetteVersion)
 			}
 		case l.End != nil:
 			if *l.End != len(entries) {

@@ -142,7 +142,9 @@ func (r *asked) values(kind string, t tool, in input) []value {
 		if t.name == "task" {
 			helper = "general"
 		}
-		return []value{{[]string{"prompt", "message"}, in.Prompt}, {[]string{"subagent_type"}, helper}, {[]string{"agent_name"}, "generalist"}}
+		return []value{
+			{[]string{"prompt", "message"}, in.Prompt}, {[]string{"subagent_type"}, helper}, {[]string{"agent_name"}, "generalist"},
+		}
 	}
 	return []value{file}
 }
@@ -326,7 +328,8 @@ func shell(kind string, in input) (string, bool) {
 // sed replaces the first place of a text in a file, over line breaks, and keeps the file's mode. It needs no other file:
 // some agents refuse commands that remove one.
 func sed(in input) string {
-	old := strings.NewReplacer(`\`, `\\`, `/`, `\/`, `.`, `\.`, `*`, `\*`, `[`, `\[`, `^`, `\^`, `$`, `\$`, "\n", `\n`).Replace(in.Old)
+	old := strings.NewReplacer(
+		`\`, `\\`, `/`, `\/`, `.`, `\.`, `*`, `\*`, `[`, `\[`, `^`, `\^`, `$`, `\$`, "\n", `\n`).Replace(in.Old)
 	new := strings.NewReplacer(`\`, `\\`, `/`, `\/`, `&`, `\&`, "\n", "\\\n").Replace(in.New)
 	file := quote(in.Path)
 	return fmt.Sprintf(`c=$(sed -e ':a' -e '$!{' -e 'N' -e 'ba' -e '}' -e %s %s && printf x) && printf %%s "${c%%x}" > %s`,

@@ -40,7 +40,8 @@ func answerAnthropic(r *asked, a bound) (object, [][]byte) {
 		events = append(events, blockEvents(i, b)...)
 	}
 	events = append(events,
-		event("message_delta", object{"type": "message_delta", "delta": object{"stop_reason": stop, "stop_sequence": nil}, "usage": usage(scriptOutput)}),
+		event("message_delta", object{"type": "message_delta", "usage": usage(scriptOutput),
+			"delta": object{"stop_reason": stop, "stop_sequence": nil}}),
 		event("message_stop", object{"type": "message_stop"}))
 	return message(blocks, stop, scriptOutput), events
 }
@@ -120,7 +121,8 @@ func answerChat(r *asked, a bound) (object, [][]byte) {
 		call := object{"id": a.id("call_", i), "type": "function", "function": object{"name": p.tool.name, "arguments": p.text}}
 		n := len(calls)
 		calls = append(calls, call)
-		chunk(object{"tool_calls": []object{{"index": n, "id": call["id"], "type": "function", "function": object{"name": p.tool.name, "arguments": ""}}}}, nil)
+		chunk(object{"tool_calls": []object{{"index": n, "id": call["id"], "type": "function",
+			"function": object{"name": p.tool.name, "arguments": ""}}}}, nil)
 		for _, s := range inPieces(p.text) {
 			chunk(object{"tool_calls": []object{{"index": n, "function": object{"arguments": s}}}}, nil)
 		}
@@ -171,14 +173,17 @@ func answerResponses(r *asked, a bound) (object, [][]byte) {
 func responseItem(a bound, i int, p part) object {
 	switch p.kind {
 	case isThought:
-		return object{"type": "reasoning", "id": a.id("rs_", i), "summary": []object{{"type": "summary_text", "text": p.text}}, "encrypted_content": nil}
+		return object{"type": "reasoning", "id": a.id("rs_", i), "encrypted_content": nil,
+			"summary": []object{{"type": "summary_text", "text": p.text}}}
 	case isText:
 		return object{"type": "message", "id": a.id("msg_", i), "role": "assistant", "status": "completed",
 			"content": []object{{"type": "output_text", "text": p.text, "annotations": []any{}}}}
 	}
-	item := object{"type": "function_call", "id": a.id("fc_", i), "call_id": a.id("call_", i), "name": p.tool.name, "arguments": p.text, "status": "completed"}
+	item := object{"call_id": a.id("call_", i), "name": p.tool.name, "status": "completed"}
 	if p.tool.freeform {
-		item = object{"type": "custom_tool_call", "id": a.id("ctc_", i), "call_id": a.id("call_", i), "name": p.tool.name, "input": p.text, "status": "completed"}
+		item["type"], item["id"], item["input"] = "custom_tool_call", a.id("ctc_", i), p.text
+	} else {
+		item["type"], item["id"], item["arguments"] = "function_call", a.id("fc_", i), p.text
 	}
 	if p.tool.namespace != "" {
 		item["namespace"] = p.tool.namespace
