@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -601,6 +602,10 @@ func TestBadRequests(t *testing.T) {
 	if r := a.post(Chat, "/embeddings", "{}", nil); r.status != 404 {
 		t.Errorf("an unknown path got %d", r.status)
 	}
+	before := len(a.events())
+	if resp, err := http.Head(a.cell.URL(Anthropic) + "/"); err != nil || resp.StatusCode != 404 || len(a.events()) != before {
+		t.Errorf("a knock at the door got %v, %v", resp, err)
+	}
 	for range 30 {
 		a.post(Chat, "/chat/completions", "x", nil)
 	}
@@ -671,7 +676,7 @@ func TestModelsAreListed(t *testing.T) {
 func TestCountingIsFree(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, Anthropic, func(w http.ResponseWriter, _ *http.Request, _ int) { write(w, false, []string{`{"input_tokens":12}`}) })
-	a := start(t, f, Options{}, Spec{MaxTurns: 1, MaxCostUSD: 1})
+	a := start(t, f, Options{RunBudgetUSD: 1}, Spec{MaxTurns: 1, MaxCostUSD: 1})
 	for range 5 {
 		if r := a.post(Anthropic, "/v1/messages/count_tokens", `{"model":"m","messages":[],"tools":[{}]}`, nil); r.body != `{"input_tokens":12}` {
 			t.Errorf("got %d %s", r.status, r.body)
@@ -1008,15 +1013,25 @@ func TestCloseCutsWhatIsOnItsWay(t *testing.T) {
 func TestCloseDoesNotWaitForASilentClient(t *testing.T) {
 	t.Parallel()
 	a := start(t, newFake(t, Chat, nil), Options{}, Spec{})
-	r, w := io.Pipe()
-	defer w.Close()
-	go func() {
-		if resp, err := http.Post(a.cell.URL(Chat)+"/chat/completions", "application/json", r); err == nil {
-			resp.Body.Close()
+	conn, err := net.Dial("tcp", a.cell.g.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /c/%s/v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n", a.cell.token)
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100") { // the body is being read
+		t.Fatalf("got %q, %v", line, err)
+	}
+	done := make(chan Seen)
+	go func() { done <- a.cell.Close() }()
+	select {
+	case s := <-done:
+		if s.Calls != 0 || s.Refused != nil {
+			t.Errorf("seen %+v", s)
 		}
-	}()
-	w.Write([]byte("{")) // the request is on its way
-	a.cell.Close()
+	case <-time.After(20 * time.Second):
+		t.Error("the cell waits for a client that sends nothing")
+	}
 }
 
 func TestActivity(t *testing.T) {
