@@ -3,7 +3,6 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -18,8 +17,16 @@ type played struct {
 }
 
 // playScript answers a request the way a script says.
-func playScript(*Script, Dialect, bool, []byte) (played, error) {
-	return played{}, errors.New("scripted models are not part of this build")
+func playScript(s *Script, d Dialect, stream bool, body []byte) (played, error) {
+	a, err := s.Answer(d, stream, body)
+	if err != nil {
+		return played{}, err
+	}
+	chunks := a.Chunks
+	if chunks == nil {
+		chunks = [][]byte{a.Body}
+	}
+	return played{status: a.Status, header: a.Header, chunks: chunks, pause: a.Pause}, nil
 }
 
 // play asks the script of a model instead of a provider.
@@ -28,7 +35,11 @@ func (c *Cell) play(ctx context.Context, k *call) (*answer, error) {
 		n := len(k.req.body) / 4
 		return whole(http.StatusOK, mustJSON(map[string]int{"input_tokens": n, "totalTokens": n})), nil
 	}
-	p, err := c.g.playScript(k.model.Script, k.req.dialect, k.req.stream, k.req.body)
+	body, err := k.req.upstreamBody()
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.g.playScript(k.model.Script, k.req.dialect, k.req.stream, body)
 	if err != nil {
 		return nil, err
 	}
