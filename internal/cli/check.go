@@ -58,7 +58,7 @@ func (w *work) check(ctx context.Context, x IO, preflight bool) ([]run.Unreachab
 	if !preflight {
 		return nil, w.project.relate(w.kit.CheckReferences(ctx))
 	}
-	unreached, err := w.kit.Preflight(ctx, w.plan.Cells, x.getenv("PATH"))
+	unreached, err := w.kit.Preflight(ctx, w.plan.Cells, x.getenv("PATH"), x.getenv)
 	if err != nil {
 		return nil, w.project.relate(err)
 	}

@@ -43,6 +43,8 @@ type runOptions struct {
 	Gate          gateOptions
 	JSON          bool
 	Commit        string // that is measured, 40 hex digits; empty when not known
+	Record        string // folder that every model call is recorded in; empty: none
+	Replay        string // folder of such a recording, which answers instead of the models; empty: none
 }
 
 // work says how the suite of these options is opened.
@@ -96,6 +98,9 @@ func runFlags(cmd *cobra.Command, o *runOptions) {
 	baselineFlag(cmd, &o.Baseline)
 	trustFlag(cmd, &o.Trust)
 	gateFlags(cmd, &o.Gate)
+	f.StringVar(&o.Record, "record", "", "`folder` in which every model call is recorded, without keys")
+	f.StringVar(&o.Replay, "replay", "", "`folder` of such a recording, which answers instead of the models: no key, no network")
+	cmd.MarkFlagsMutuallyExclusive("record", "replay")
 }
 
 // trustFlag declares whose rules a run obeys.
@@ -223,6 +228,11 @@ func measure(ctx context.Context, x IO, o runOptions, watch watch) (*bench.Bench
 	if err != nil {
 		return nil, err
 	}
+	models, err := w.openGateway(x, cells, o)
+	if err != nil {
+		return nil, err
+	}
+	defer models.Close()
 	if watch.planned != nil {
 		watch.planned(w, cells)
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/assay-ci/assay/internal/bench"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -64,10 +67,11 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits":  exits,
-			"expand": expand,
-			"serve":  serve,
-			"github": startGitHub(t),
+			"exits":       exits,
+			"expand":      expand,
+			"serve":       serve,
+			"github":      startGitHub(t),
+			"samenumbers": sameNumbers,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "gitserver" {
@@ -79,6 +83,26 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		UpdateScripts:       *update,
 	})
+}
+
+// sameNumbers holds two results folders against each other: times aside, their benchmarks must be equal.
+func sameNumbers(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: samenumbers DIR DIR")
+	}
+	var texts [2][]byte
+	for i, dir := range args {
+		f, err := os.Open(ts.MkAbs(filepath.Join(dir, "benchmark.json")))
+		ts.Check(err)
+		b, err := bench.Read(f)
+		f.Close()
+		ts.Check(err)
+		texts[i], err = json.MarshalIndent(b.WithoutTimes(), "", " ")
+		ts.Check(err)
+	}
+	if diff := gocmp.Diff(string(texts[0]), string(texts[1])); diff != "" {
+		ts.Fatalf("%s and %s differ:\n%s", args[0], args[1], diff)
+	}
 }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {

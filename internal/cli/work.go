@@ -161,7 +161,7 @@ func (w *work) allows(out string) error {
 // preflight reaches for everything that the cells need, says what cannot be reached, and returns why cells are skipped,
 // by key. Something required stops the run under the policy fail.
 func (w *work) preflight(ctx context.Context, x IO, cells []plan.Cell, o runOptions) (map[string]string, error) {
-	out, err := w.kit.Preflight(ctx, cells, x.getenv("PATH"))
+	out, err := w.kit.Preflight(ctx, cells, x.getenv("PATH"), o.modelKeys(x))
 	if err != nil {
 		return nil, w.project.relate(err)
 	}

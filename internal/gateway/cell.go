@@ -130,8 +130,8 @@ func (c *Cell) Seen() Seen {
 	return s
 }
 
-// Close ends the cell: its address answers 404 from now on, and what was on its way is cut. It returns what was seen.
-// Close it when nothing asks a model any more, the judge included.
+// Close ends the cell: its address answers 404 from now on, and what is on its way has two seconds before it is cut. It
+// returns what was seen. Closing again does the same.
 func (c *Cell) Close() Seen {
 	c.mu.Lock()
 	first := !c.closed
@@ -142,6 +142,7 @@ func (c *Cell) Close() Seen {
 		delete(c.g.cells, c.token)
 		c.g.mu.Unlock()
 	}
+	c.drain()
 	c.cancel()
 	c.running.Wait()
 	if first && c.tape != nil {
@@ -157,6 +158,22 @@ func (c *Cell) Close() Seen {
 		c.mu.Unlock()
 	}
 	return c.Seen()
+}
+
+// settling is how long the calls of an agent that has ended may take to be counted.
+const settling = 2 * time.Second
+
+// drain waits for calls under way. An agent may have read its last answer to the end, and gone, before we have counted it.
+func (c *Cell) drain() {
+	done := make(chan struct{})
+	go func() {
+		c.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-c.g.after(settling):
+	}
 }
 
 // begin admits a request of the agent, or says why not.

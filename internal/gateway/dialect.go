@@ -153,3 +153,15 @@ func mustJSON(v any) []byte {
 	}
 	return b
 }
+
+// Provider is where the provider of a dialect is, as it documents its address, and the environment variable in which its
+// users keep their key.
+func Provider(d Dialect) (baseURL, keyEnv string) {
+	switch d {
+	case Anthropic:
+		return "https://api.anthropic.com", "ANTHROPIC_API_KEY"
+	case Gemini:
+		return "https://generativelanguage.googleapis.com", "GEMINI_API_KEY"
+	}
+	return "https://api.openai.com/v1", "OPENAI_API_KEY"
+}

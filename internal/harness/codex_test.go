@@ -718,7 +718,7 @@ func TestCodexFaults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ settings, want string }{
 		{"program: bin/codex", "suite.yaml:1:10: program must be a name or an absolute path"},
-		{"base_url: api.openai.com", "suite.yaml:1:11: is not an http or https address"},
+		{"base_url: api.openai.com", "is not an http or https address"},
 		{"base_url: 'file:///x'", "is not an http"},
 		{"env: {GITHUB_TOKEN: x}", "suite.yaml:1:7: GITHUB_TOKEN never"},
 		{"modell: x", "suite.yaml:1:1: unknown key"},

@@ -15,7 +15,7 @@ import (
 func conclude(ctx context.Context, t Task, ex executor.Exit, a account, complaint string) Outcome {
 	var seen gateway.Seen
 	if t.Gateway != nil {
-		seen = t.Gateway.Seen()
+		seen = t.Gateway.Close() // the agent has ended; its last answer may not be counted yet
 	}
 	o := Outcome{
 		FinalText: a.FinalText, Turns: a.Turns, Usage: a.Usage, Model: a.Model, Version: a.Version,

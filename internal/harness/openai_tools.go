@@ -21,10 +21,12 @@ import (
 // every change of them: it is a part of the key of every cell.
 const openaiVersion = "1"
 
-const openaiPrompt = `You are a coding agent. Your work folder is %s. Do the task of the user by using your tools, then
-answer with a short summary of what you did. An answer without a tool call ends your work, so do not stop half-way and
-do not ask for confirmation. Look at the files before you change them, change no more than the task needs, and check
-your work by running it where that is possible.`
+const openaiPrompt = `You are a coding agent. Do the task of the user by using your tools, then answer with a short summary of
+what you did. An answer without a tool call ends your work, so do not stop half-way and do not ask for confirmation.
+Look at the files before you change them, change no more than the task needs, and check your work by running it where
+that is possible.
+
+Working directory: %s`
 
 const openaiTools = `[
 {"type":"function","function":{"name":"bash","description":"Run a command line in the work folder and return what it prints. It gets no input, and whatever it leaves running is ended when it returns.","parameters":{"type":"object","properties":{"command":{"type":"string"},"timeout":{"type":"integer","minimum":1,"maximum":600,"description":"seconds, 120 by default"}},"required":["command"]}}},

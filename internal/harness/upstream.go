@@ -21,20 +21,6 @@ type upstream struct {
 	SideModels  []string `yaml:"side_models" doc:"further models that the agent may call, for titles and the like"`
 }
 
-// A provider is where the models of a dialect are by default: its documented address, and the variable in which its
-// users keep their key.
-type provider struct{ baseURL, keyEnv string }
-
-func providerOf(d gateway.Dialect) provider {
-	switch d {
-	case gateway.Anthropic:
-		return provider{"https://api.anthropic.com", "ANTHROPIC_API_KEY"}
-	case gateway.Gemini:
-		return provider{"https://generativelanguage.googleapis.com", "GEMINI_API_KEY"}
-	}
-	return provider{"https://api.openai.com/v1", "OPENAI_API_KEY"}
-}
-
 // check finds what the rules of the fields cannot say.
 func (u upstream) check(s Settings) error {
 	var faults []error
@@ -73,7 +59,8 @@ func (u upstream) address(t Task, d gateway.Dialect) (baseURL, key string) {
 	if t.Gateway != nil {
 		return t.Gateway.URL(d), t.Gateway.Key()
 	}
-	return strings.TrimSuffix(or(u.BaseURL, providerOf(d).baseURL), "/"), "none"
+	baseURL, _ = gateway.Provider(d)
+	return strings.TrimSuffix(or(u.BaseURL, baseURL), "/"), "none"
 }
 
 // models returns what the agent may call in the cell of t, its own model first. further are the side models that this
@@ -90,8 +77,8 @@ func (u upstream) models(t Task, d gateway.Dialect, s Settings, further ...strin
 		}
 		up.Script = script
 	} else {
-		up.BaseURL = strings.TrimSuffix(or(u.BaseURL, providerOf(d).baseURL), "/")
-		up.KeyEnv = or(u.KeyEnv, providerOf(d).keyEnv)
+		baseURL, keyEnv := gateway.Provider(d)
+		up.BaseURL, up.KeyEnv = strings.TrimSuffix(or(u.BaseURL, baseURL), "/"), or(u.KeyEnv, keyEnv)
 	}
 	models := []gateway.Model{{Name: t.Model, Upstream: up}}
 	for _, name := range slices.Concat(u.SideModels, further) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/assay-ci/assay/internal/diffscope"
+	"github.com/assay-ci/assay/internal/gateway"
 	"github.com/assay-ci/assay/internal/grade"
 	"github.com/assay-ci/assay/internal/harness"
 	"github.com/assay-ci/assay/internal/plan"
@@ -26,6 +27,8 @@ type Kit struct {
 	conditions map[string]suite.Condition
 	cases      map[string]*task
 	now        func() time.Time
+	gateway    *gateway.Gateway   // nil: no agent can call a model
+	terminal   responder.Terminal // nil: nobody can be asked
 }
 
 // An agent is a harness of the suite, built.
@@ -95,7 +98,7 @@ func Build(s *suite.Suite, fsys fs.FS, box *sandbox.Sandbox, now func() time.Tim
 		k.conditions[c.ID] = c
 	}
 	if errors.Join(faults...) == nil {
-		faults = append(faults, k.checkPolicy(), k.checkConditions(), k.checkTasks(), k.checkGraders())
+		faults = append(faults, k.checkPolicy(), k.checkConditions(), k.checkTasks(), k.checkModels(), k.checkGraders())
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, suite.Flatten(err)

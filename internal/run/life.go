@@ -8,10 +8,12 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/assay-ci/assay/internal/diffscope"
 	"github.com/assay-ci/assay/internal/executor"
+	"github.com/assay-ci/assay/internal/gateway"
 	"github.com/assay-ci/assay/internal/grade"
 	"github.com/assay-ci/assay/internal/harness"
 	"github.com/assay-ci/assay/internal/plan"
@@ -45,10 +47,16 @@ type life struct {
 	place         *sandbox.Place // where the agent works; nil once it is closed
 	request       harness.Task
 	before, after *diffscope.Tree
+	patch         diffscope.Patch
 	shared        bool              // before is that of other cells too
 	references    []diffscope.Scope // of the case, measured on before; empty when it has none
 	outcome       harness.Outcome
 	grading       *sandbox.Place // made when the first grader asks for it
+	door          *gateway.Cell  // to the models; nil when there is none, or it is closed
+
+	besideOnce sync.Once
+	besideDoor *gateway.Cell // for what is asked beside the agent
+	besideErr  error
 }
 
 // live gives a cell its life and returns its record, committed by nobody yet.
@@ -145,7 +153,7 @@ func (l *life) open(ctx context.Context) error {
 	}
 	l.request.Prompt = cond.PromptPrefix + l.task.Prompt
 	l.request.Exec, l.request.Work, l.request.Home, l.request.Env = p.Exec, p.Work, p.Home, l.env()
-	l.request.Extras = harness.Extras{SkillsDir: skills, InstructionsFile: instructions}
+	l.request.Extras.SkillsDir, l.request.Extras.InstructionsFile = skills, instructions
 	l.note(p.Findings)
 	return nil
 }
@@ -237,7 +245,10 @@ func (l *life) drive(ctx context.Context) error {
 	started := time.Now()
 	w := trace.NewWriter(file, func() time.Duration { return time.Since(started) })
 	log := executor.NewLog(l.entry.Create("agent.log"))
-	l.request.Log = log
+	l.request.Log, l.request.Responder = log, l.respond()
+	if err := l.openDoor(w.Emit); err != nil {
+		return errors.Join(err, w.Close(), log.Close())
+	}
 	outcome, err := l.agent.Drive(ctx, l.request, w.Emit)
 	err = errors.Join(err, w.Close(), log.Close())
 	l.outcome = outcome
@@ -246,10 +257,11 @@ func (l *life) drive(ctx context.Context) error {
 		Turns: outcome.Turns, Usage: outcome.Usage, Model: outcome.Model, Version: orText(outcome.Version, l.agent.version),
 		Answered: outcome.Answered, Survivors: outcome.Survivors, Swept: outcome.Swept,
 	}
+	unseen := l.closeDoor()
 	if err != nil {
 		return &fault{orClass(outcome.Class, trace.ClassHarnessCrash), err}
 	}
-	return nil
+	return unseen
 }
 
 // stop ends everything that the agent started.
@@ -298,7 +310,7 @@ func (l *life) size(ctx context.Context) error {
 		return &fault{trace.ClassUnmeasured, err}
 	}
 	scope.Reference, scope.Facts = scope.Against(l.references), &facts
-	l.res.DiffScope = &scope
+	l.res.DiffScope, l.patch = &scope, patch
 	if !patch.Empty() {
 		if _, err := patch.WriteTo(l.entry.Create("diff.patch")); err != nil {
 			return err
@@ -365,11 +377,20 @@ func (l *life) scores(ctx context.Context) error {
 	return nil
 }
 
+// change is what a judge may know of the agent's change.
+func (l *life) change() (diffscope.Context, error) {
+	if l.res.DiffScope == nil {
+		return diffscope.Context{}, errors.New("the change was not measured")
+	}
+	return diffscope.JudgeContext(*l.res.DiffScope, l.patch)
+}
+
 func (l *life) score(ctx context.Context, g grader) (result.Score, error) {
 	e := grade.Evidence{
 		Tree: l.after.FS(), CaseDir: l.request.CaseDir, Place: l.gradingPlace, Trace: l.readTrace(),
 		Scope: l.res.DiffScope, Turns: l.outcome.Turns, Usage: l.outcome.Usage,
-		Log: l.entry.Create("assertions/" + g.ID + ".log"),
+		Log:    l.entry.Create("assertions/" + g.ID + ".log"),
+		Prompt: l.task.Prompt, Judge: l.judge, Change: l.change,
 	}
 	if u := l.res.Unmeasured; u != nil {
 		e.Unmeasured, e.ByAgent = u.Why, u.ByAgent
@@ -432,7 +453,12 @@ func filesOf(t diffscope.Tree) iter.Seq2[sandbox.File, error] {
 
 // close gives back what is still open.
 func (l *life) close(ctx context.Context) error {
-	err := l.leave(ctx)
+	err := errors.Join(l.closeDoor(), l.leave(ctx))
+	if l.besideDoor != nil {
+		if seen := l.besideDoor.Close(); seen.Mismatch != "" {
+			err = errors.Join(err, &fault{trace.ClassCassette, errors.New(seen.Mismatch)})
+		}
+	}
 	if l.grading != nil {
 		err = errors.Join(err, l.grading.Close(ctx), l.task.assets.Verify())
 	}
@@ -447,21 +473,25 @@ func (k *Kit) task(c plan.Cell) (harness.Task, error) {
 		return harness.Task{}, err
 	}
 	cond := k.conditions[c.Condition]
+	extras, err := extrasAsked(cond)
+	if err != nil {
+		return harness.Task{}, err
+	}
 	return harness.Task{
 		Case: c.Case, Model: c.Model, Condition: c.Condition, Trial: c.Trial,
 		CaseDir: dir, Responder: k.responder,
 		Script: func(name string) (harness.Settings, error) { return suite.ReadBlock(k.fsys, path.Join(t.Dir, name)) },
-		Extras: extrasAsked(cond),
+		Extras: extras,
 		Limits: harness.Limits{Timeout: t.Limits.Timeout, MaxTurns: t.Limits.MaxTurns, MaxOutput: maxOutput},
 	}, nil
 }
 
 // extrasAsked tells which extras a condition has, before there is a place that could hold them.
-func extrasAsked(c suite.Condition) harness.Extras {
-	var e harness.Extras
+func extrasAsked(c suite.Condition) (e harness.Extras, err error) {
 	if len(c.Skills) > 0 {
 		e.SkillsDir = "skills"
 	}
 	e.InstructionsFile = c.Instructions
-	return e
+	e.MCP, err = mcpServers(c)
+	return e, err
 }

@@ -196,19 +196,24 @@ func lookPath(name, path string) (string, error) {
 // Describe is a harness as the manifest records it, after Versions.
 func (k *Kit) Describe(h suite.Harness) result.Harness {
 	a := k.harnesses[h.ID]
-	return result.Harness{ID: h.ID, Type: a.kind.Name, Version: a.version, Models: h.Models, Simulated: a.kind.Simulated}
+	return result.Harness{ID: h.ID, Type: a.kind.Name, Version: a.version, Models: h.Models, Simulated: a.kind.Simulated || k.isScripted(h)}
 }
 
 // Preflight reaches for everything that the cells need, several at once, before any work: harnesses, sources, hidden
 // assets and tools. It returns all that cannot be reached. The error is suite.Problems when a suite is wrong in a way
 // that only looking could show, such as a commit that is not in its repository.
-func (k *Kit) Preflight(ctx context.Context, cells []plan.Cell, path string) ([]Unreachable, error) {
+//
+// getenv looks up the keys of models; nil when none is needed.
+func (k *Kit) Preflight(ctx context.Context, cells []plan.Cell, path string, getenv func(string) string) ([]Unreachable, error) {
 	byCase, byHarness := map[string][]string{}, map[string][]string{}
 	for _, c := range cells {
 		byCase[c.Case] = append(byCase[c.Case], c.Key)
 		byHarness[c.Harness] = append(byHarness[c.Harness], c.Key)
 	}
-	var out []Unreachable
+	out, err := k.reachModels(cells, getenv)
+	if err != nil {
+		return nil, err
+	}
 	for _, id := range slices.Sorted(maps.Keys(byHarness)) {
 		if err := k.harnesses[id].missing; err != nil {
 			out = append(out, Unreachable{What: "harness " + id, Text: err.Error(), Required: k.suite.Availability != "optional", Agent: true, Cells: byHarness[id]})

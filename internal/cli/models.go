@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"os"
+
+	"github.com/assay-ci/assay/internal/gateway"
+	"github.com/assay-ci/assay/internal/plan"
+	"github.com/assay-ci/assay/internal/redact"
+)
+
+// modelKeys looks up the keys of models; nil when none is needed, since a recording answers. A run that is not trusted has
+// no keys: what strangers wrote would spend them.
+func (o runOptions) modelKeys(x IO) func(string) string {
+	switch {
+	case o.Replay != "":
+		return nil
+	case o.Trust == untrusted:
+		return func(string) string { return "" }
+	}
+	return x.getenv
+}
+
+// openGateway starts the gateway through which all models of a run are called.
+func (w *work) openGateway(x IO, cells []plan.Cell, o runOptions) (*gateway.Gateway, error) {
+	options := gateway.Options{Keys: o.modelKeys(x)}
+	names, err := w.kit.KeyNames(cells)
+	if err != nil {
+		return nil, w.project.relate(err)
+	}
+	var secrets []redact.Secret
+	for _, name := range names {
+		if value := x.getenv(name); value != "" {
+			secrets = append(secrets, redact.Secret{Name: name, Value: value})
+		}
+	}
+	keys := redact.New(secrets)
+	options.Redact = keys.Bytes
+	switch {
+	case o.Replay != "":
+		if _, err := os.Stat(o.Replay); err != nil {
+			return nil, usage(err)
+		}
+		options.Cassettes = gateway.PlayFrom(o.Replay, keys)
+	case o.Record != "":
+		options.Cassettes = gateway.RecordTo(o.Record, keys)
+	}
+	g, err := gateway.New(options)
+	if err != nil {
+		return nil, unmeasured(err)
+	}
+	w.kit.UseGateway(g)
+	return g, nil
+}

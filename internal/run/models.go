@@ -1,0 +1,383 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/assay-ci/assay/internal/gateway"
+	"github.com/assay-ci/assay/internal/grade"
+	"github.com/assay-ci/assay/internal/harness"
+	"github.com/assay-ci/assay/internal/plan"
+	"github.com/assay-ci/assay/internal/responder"
+	"github.com/assay-ci/assay/internal/suite"
+	"github.com/assay-ci/assay/internal/trace"
+)
+
+// UseGateway has the agents of the cells call their models through g. Without one, agents that call models cannot run.
+func (k *Kit) UseGateway(g *gateway.Gateway) { k.gateway = g }
+
+// models returns what the agent of a cell may call; none when it calls none, or calls them around us.
+func (k *Kit) models(c plan.Cell) ([]gateway.Model, error) {
+	caller, ok := k.harnesses[c.Harness].Harness.(harness.Caller)
+	if !ok {
+		return nil, nil
+	}
+	t, err := k.task(c)
+	if err != nil {
+		return nil, err
+	}
+	return caller.Models(t)
+}
+
+// isScripted tells whether a script plays a model of the harness in some case: then its numbers show the tool and no model.
+func (k *Kit) isScripted(h suite.Harness) bool {
+	for _, m := range h.Models {
+		for _, c := range k.suite.Cases {
+			models, err := k.models(plan.Cell{Case: c.ID, Harness: h.ID, Model: m, Condition: k.suite.Conditions[0].ID, Trial: 1})
+			if err == nil && slices.ContainsFunc(models, func(m gateway.Model) bool { return m.Script != nil }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// KeyNames lists the environment variables that hold the keys of the cells' models, sorted.
+func (k *Kit) KeyNames(cells []plan.Cell) ([]string, error) {
+	var names []string
+	for _, c := range cells {
+		models, err := k.models(c)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range slices.Concat(models, k.asideModels(c)) {
+			if m.KeyEnv != "" && !m.Side {
+				names = append(names, m.KeyEnv)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// reachModels finds cells whose models cannot be called for want of a key. getenv is nil when no key is asked for, as in
+// a replay.
+func (k *Kit) reachModels(cells []plan.Cell, getenv func(string) string) ([]Unreachable, error) {
+	if getenv == nil {
+		return nil, nil
+	}
+	lacking := map[string][]string{}
+	for _, c := range cells {
+		models, err := k.models(c)
+		if err != nil {
+			return nil, suite.Flatten(err)
+		}
+		for _, m := range slices.Concat(models, k.asideModels(c)) {
+			if m.KeyEnv != "" && !m.Side && getenv(m.KeyEnv) == "" && !slices.Contains(lacking[m.KeyEnv], c.Key) {
+				lacking[m.KeyEnv] = append(lacking[m.KeyEnv], c.Key)
+			}
+		}
+	}
+	var out []Unreachable
+	for _, name := range slices.Sorted(maps.Keys(lacking)) {
+		out = append(out, Unreachable{
+			What: "model key " + name, Text: "the environment variable is not set; set it, or name another one as key_env of the harness",
+			Required: k.suite.Availability != "optional", Agent: true, Cells: lacking[name],
+		})
+	}
+	return out, nil
+}
+
+// checkModels has each harness say in preflight what its agents may call.
+func (k *Kit) checkModels() error {
+	var faults []error
+	for _, h := range k.suite.Harnesses {
+		for _, m := range h.Models {
+			for _, cond := range k.suite.Conditions {
+				for _, c := range k.suite.Cases {
+					_, err := k.models(plan.Cell{Case: c.ID, Harness: h.ID, Model: m, Condition: cond.ID, Trial: 1})
+					faults = append(faults, err)
+				}
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// openDoor opens the cell's door to its models, when its agent calls any.
+func (l *life) openDoor(emit func(trace.Event)) error {
+	models, err := l.kit.models(l.cell)
+	if err != nil {
+		return &fault{trace.ClassHarnessConfig, err}
+	}
+	if len(models) == 0 {
+		return nil
+	}
+	if l.kit.gateway == nil {
+		return &fault{trace.ClassHarnessConfig, errors.New("its agent calls models, and there is no gateway")}
+	}
+	markers, err := l.kit.markers(l.cell.Condition)
+	if err != nil {
+		return &fault{trace.ClassCondition, err}
+	}
+	l.door, err = l.kit.gateway.Open(gateway.Spec{
+		Name:     l.doorName(),
+		Models:   models,
+		MaxTurns: l.task.Limits.MaxTurns, MaxCostUSD: l.task.Limits.MaxCostUSD,
+		Markers: markers, Emit: emit,
+	})
+	if err != nil {
+		return &fault{trace.ClassHarnessConfig, err}
+	}
+	l.request.Gateway = l.door
+	return nil
+}
+
+// beside opens the cell's door for what is asked of models beside its agent: by the responder and by judges. It has a
+// cassette of its own.
+func (l *life) beside() (*gateway.Cell, error) {
+	l.besideOnce.Do(func() {
+		if l.kit.gateway == nil {
+			l.besideErr = errors.New("there is no gateway to a model")
+			return
+		}
+		l.besideDoor, l.besideErr = l.kit.gateway.Open(gateway.Spec{Name: l.doorName() + "/beside"})
+	})
+	return l.besideDoor, l.besideErr
+}
+
+func (l *life) doorName() string {
+	return fmt.Sprintf("%s/%s-%s-%s/t%d", l.cell.Case, l.cell.Harness, l.cell.Model, l.cell.Condition, l.cell.Trial)
+}
+
+// respond is the policy of the suite, with what it needs to decide in this cell.
+func (l *life) respond() responder.Responder {
+	needy, ok := l.kit.responder.(responder.Needy)
+	if !ok {
+		return l.kit.responder
+	}
+	r := responder.Resources{Terminal: l.kit.terminal}
+	if m := needy.Needs().Model; m != nil {
+		zero := 0.0
+		r.Complete = func(ctx context.Context, system, user string) (string, error) {
+			door, err := l.beside()
+			if err != nil {
+				return "", err
+			}
+			return door.Complete(ctx, "responder", gateway.Prompt{Model: policyModel(m), System: system, User: user, Temperature: &zero})
+		}
+	}
+	return needy.With(r)
+}
+
+// policyModel is where the model of a policy is.
+func policyModel(m *responder.Model) gateway.Model {
+	d := gateway.Dialect(m.Dialect)
+	baseURL, keyEnv := gateway.Provider(d)
+	return gateway.Model{Name: m.Name, Upstream: gateway.Upstream{
+		Dialect: d, BaseURL: cmp.Or(m.BaseURL, baseURL), KeyEnv: cmp.Or(m.KeyEnv, keyEnv),
+	}}
+}
+
+// judge asks a model about the work of the cell.
+func (l *life) judge(ctx context.Context, r grade.JudgeRequest) (string, error) {
+	door, err := l.beside()
+	if err != nil {
+		return "", err
+	}
+	return door.Complete(ctx, "judge", gateway.Prompt{Model: l.kit.judgeModel(r.Model), System: r.System, User: r.User})
+}
+
+// judgeModel is where the model of a judge is: with the agents under test when one of them has it, else with the provider
+// that its name tells. A case cannot name an address, since its author may be a stranger who wants the key.
+func (k *Kit) judgeModel(name string) gateway.Model {
+	for _, h := range k.suite.Harnesses {
+		if !slices.Contains(h.Models, name) || len(k.suite.Cases) == 0 || len(k.suite.Conditions) == 0 {
+			continue
+		}
+		models, err := k.models(plan.Cell{Case: k.suite.Cases[0].ID, Harness: h.ID, Model: name, Condition: k.suite.Conditions[0].ID, Trial: 1})
+		if err == nil && len(models) > 0 && models[0].Script == nil {
+			return models[0]
+		}
+	}
+	d := gateway.Chat
+	switch {
+	case strings.HasPrefix(name, "claude"):
+		d = gateway.Anthropic
+	case strings.HasPrefix(name, "gemini"):
+		d = gateway.Gemini
+	}
+	baseURL, keyEnv := gateway.Provider(d)
+	return gateway.Model{Name: name, Upstream: gateway.Upstream{Dialect: d, BaseURL: baseURL, KeyEnv: keyEnv}}
+}
+
+// asideModels are those that a cell's policy and judges ask.
+func (k *Kit) asideModels(c plan.Cell) []gateway.Model {
+	var models []gateway.Model
+	if needy, ok := k.responder.(responder.Needy); ok && needy.Needs().Model != nil {
+		models = append(models, policyModel(needy.Needs().Model))
+	}
+	for _, g := range k.cases[c.Case].graders {
+		if j, ok := g.Grader.(grade.Judging); ok {
+			models = append(models, k.judgeModel(j.JudgeModel()))
+		}
+	}
+	return models
+}
+
+// closeDoor ends the calls of the cell and holds it against what was seen: an agent that never saw its condition measured
+// something else.
+func (l *life) closeDoor() error {
+	if l.door == nil {
+		return nil
+	}
+	seen := l.door.Close()
+	l.door, l.request.Gateway = nil, nil
+	l.res.ConditionVerified = seen.Verified
+	switch {
+	case seen.Mismatch != "":
+		return &fault{trace.ClassCassette, errors.New(seen.Mismatch)}
+	case seen.Verified != nil && !*seen.Verified:
+		return &fault{trace.ClassCondition, fmt.Errorf("the condition did not hold: %s", strings.Join(seen.Unverified, "; "))}
+	}
+	return nil
+}
+
+// markers are the texts by which a model request shows the condition of its cell: its own are wanted, those that only
+// other conditions have must be absent.
+func (k *Kit) markers(condition string) ([]gateway.Marker, error) {
+	own, err := k.marksOf(k.conditions[condition])
+	if err != nil {
+		return nil, err
+	}
+	out := own
+	for _, c := range k.suite.Conditions {
+		if c.ID == condition {
+			continue
+		}
+		others, err := k.marksOf(c)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range others {
+			if !slices.ContainsFunc(out, func(o gateway.Marker) bool {
+				return strings.Contains(o.Text, m.Text) || strings.Contains(m.Text, o.Text)
+			}) {
+				m.Wanted = false
+				out = append(out, m)
+			}
+		}
+	}
+	return out, nil
+}
+
+// marksOf are the texts that a condition brings: the beginning of the description of each skill, the longest line of its
+// instructions, and its prompt prefix. Nothing is added to what the condition is made of.
+func (k *Kit) marksOf(c suite.Condition) ([]gateway.Marker, error) {
+	var marks []gateway.Marker
+	mark := func(of, text string) {
+		if text = strings.Join(strings.Fields(text), " "); text != "" {
+			marks = append(marks, gateway.Marker{Of: of, Text: text, Wanted: true})
+		}
+	}
+	root := k.rootOf(c)
+	for _, skill := range c.Skills {
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(skill), "SKILL.md"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("skill %s: %w", skill, err)
+		}
+		name, description := frontMatter(string(text))
+		mark("skill "+cmp.Or(name, filepath.Base(skill)), firstRunes(description, 40))
+	}
+	if c.Instructions != "" {
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(c.Instructions)))
+		if err != nil {
+			return nil, fmt.Errorf("instructions %s: %w", c.Instructions, err)
+		}
+		mark("instructions", longestLine(string(text)))
+	}
+	mark("prompt_prefix", c.PromptPrefix)
+	return marks, nil
+}
+
+// frontMatter reads name and description from the head of a SKILL.md. A folded description is its first line with text.
+func frontMatter(text string) (name, description string) {
+	rest, ok := strings.CutPrefix(strings.ReplaceAll(text, "\r\n", "\n"), "---\n")
+	if !ok {
+		return "", ""
+	}
+	head, _, ok := strings.Cut(rest, "\n---")
+	if !ok {
+		return "", ""
+	}
+	lines := strings.Split(head, "\n")
+	for i, line := range lines {
+		key, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		switch key {
+		case "name":
+			name = strings.Trim(value, `"'`)
+		case "description":
+			if (value == "" || value[0] == '>' || value[0] == '|') && i+1 < len(lines) {
+				value = strings.TrimSpace(lines[i+1])
+			}
+			description = strings.Trim(value, `"'`)
+		}
+	}
+	return name, description
+}
+
+func firstRunes(text string, n int) string {
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	return string(runes[:min(n, len(runes))])
+}
+
+// longestLine is the line that says most, when it says enough to be told from chance.
+func longestLine(text string) string {
+	const enough = 24
+	longest := ""
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); len(line) > len(longest) {
+			longest = line
+		}
+	}
+	if len(longest) < enough {
+		return ""
+	}
+	return longest
+}
+
+// An mcpServer is one entry of a condition's mcp: a program that is started in the place, or an address.
+type mcpServer struct {
+	Argv []string          `yaml:"argv" doc:"the program and its arguments"`
+	Env  map[string]string `yaml:"env" doc:"environment of the program" rule:"env"`
+	URL  string            `yaml:"url" doc:"address of a running server, instead of argv"`
+}
+
+// mcpServers are the tool servers of a condition, by name.
+func mcpServers(c suite.Condition) ([]harness.MCPServer, error) {
+	servers := map[string]mcpServer{}
+	if err := c.MCP.Decode(&servers); err != nil {
+		return nil, err
+	}
+	var out []harness.MCPServer
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		s := servers[name]
+		if (len(s.Argv) == 0) == (s.URL == "") {
+			return nil, c.MCP.Fault(name, "an MCP server needs argv or url, and not both", "such as "+name+": {argv: [my-server]}")
+		}
+		out = append(out, harness.MCPServer{Name: name, Argv: s.Argv, Env: pairs(s.Env), URL: s.URL})
+	}
+	return out, nil
+}

@@ -1,0 +1,72 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/assay-ci/assay/internal/gateway"
+	"github.com/assay-ci/assay/internal/sandbox"
+	"github.com/assay-ci/assay/internal/suite"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestFrontMatter(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ text, name, description string }{
+		{"---\nname: a\ndescription: b c\n---\nbody\n", "a", "b c"},
+		{"---\r\nname: \"a\"\r\ndescription: 'b: c'\r\n---\r\n", "a", "b: c"},
+		{"---\nname: a\ndescription: >-\n  folded\n  over lines\n---\n", "a", "folded"},
+		{"---\nname: a\ndescription:\n  below\n---\n", "a", "below"},
+		{"name: a\n", "", ""},
+		{"---\nname: a\n", "", ""},
+		{"", "", ""},
+	} {
+		if name, description := frontMatter(c.text); name != c.name || description != c.description {
+			t.Errorf("%q: %q, %q", c.text, name, description)
+		}
+	}
+}
+
+// TestMarkers: what a condition brings is wanted, what only others bring must be absent, and what two conditions share
+// proves nothing about either of them.
+func TestMarkers(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for name, content := range map[string]string{
+		"skills/a/SKILL.md": "---\nname: a\ndescription: The first of two skills, told at such length that it is cut\n---\n",
+		"skills/b/SKILL.md": "---\nname: b\ndescription: Another skill\n---\n",
+		"rules.md":          "# Rules\n\nAlways write the tests before the code.\n",
+		"short.md":          "Be brief.\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conditions := []suite.Condition{
+		{ID: "bare"},
+		{ID: "one", Skills: []string{"skills/a"}, Instructions: "rules.md"},
+		{ID: "two", Skills: []string{"skills/a", "skills/b"}, PromptPrefix: "Think\n  first. "},
+		{ID: "short", Instructions: "short.md"},
+	}
+	k := &Kit{suite: &suite.Suite{Conditions: conditions}, sandbox: &sandbox.Sandbox{Options: sandbox.Options{Suite: root}}, conditions: map[string]suite.Condition{}}
+	for _, c := range conditions {
+		k.conditions[c.ID] = c
+	}
+	first, second := "The first of two skills, told at such le", "Another skill"
+	rules, prefix := "Always write the tests before the code.", "Think first."
+	for condition, want := range map[string][]gateway.Marker{
+		"bare":  {{"skill a", first, false}, {"instructions", rules, false}, {"skill b", second, false}, {"prompt_prefix", prefix, false}},
+		"one":   {{"skill a", first, true}, {"instructions", rules, true}, {"skill b", second, false}, {"prompt_prefix", prefix, false}},
+		"two":   {{"skill a", first, true}, {"skill b", second, true}, {"prompt_prefix", prefix, true}, {"instructions", rules, false}},
+		"short": {{"skill a", first, false}, {"instructions", rules, false}, {"skill b", second, false}, {"prompt_prefix", prefix, false}},
+	} {
+		got, err := k.markers(condition)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", condition, err, diff)
+		}
+	}
+}
