@@ -56,13 +56,15 @@ func TestMarkers(t *testing.T) {
 	for _, c := range conditions {
 		k.conditions[c.ID] = c
 	}
+	wanted := func(of, text string) gateway.Marker { return gateway.Marker{Of: of, Text: text, Wanted: true} }
+	absent := func(of, text string) gateway.Marker { return gateway.Marker{Of: of, Text: text} }
 	first, second := "The first of two skills, told at such le", "Another skill"
 	rules, prefix := "Always write the tests before the code.", "Think first."
 	for condition, want := range map[string][]gateway.Marker{
-		"bare":  {{"skill a", first, false}, {"instructions", rules, false}, {"skill b", second, false}, {"prompt_prefix", prefix, false}},
-		"one":   {{"skill a", first, true}, {"instructions", rules, true}, {"skill b", second, false}, {"prompt_prefix", prefix, false}},
-		"two":   {{"skill a", first, true}, {"skill b", second, true}, {"prompt_prefix", prefix, true}, {"instructions", rules, false}},
-		"short": {{"skill a", first, false}, {"instructions", rules, false}, {"skill b", second, false}, {"prompt_prefix", prefix, false}},
+		"bare":  {absent("skill a", first), absent("instructions", rules), absent("skill b", second), absent("prompt_prefix", prefix)},
+		"one":   {wanted("skill a", first), wanted("instructions", rules), absent("skill b", second), absent("prompt_prefix", prefix)},
+		"two":   {wanted("skill a", first), wanted("skill b", second), wanted("prompt_prefix", prefix), absent("instructions", rules)},
+		"short": {absent("skill a", first), absent("instructions", rules), absent("skill b", second), absent("prompt_prefix", prefix)},
 	} {
 		got, err := k.markers(condition)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
