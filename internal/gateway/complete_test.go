@@ -61,7 +61,7 @@ func TestCompleteFails(t *testing.T) {
 		words  string
 	}{
 		"down":      {func(w http.ResponseWriter, _ *http.Request, _ int) { http.Error(w, "no "+canary, 500) }, trace.ClassModelAPI, "HTTP 500"},
-		"wrong key": {func(w http.ResponseWriter, _ *http.Request, _ int) { http.Error(w, "no", 401) }, trace.ClassModelAuth, "HTTP 401"},
+		"wrong key": {func(w http.ResponseWriter, _ *http.Request, _ int) { http.Error(w, "no", http.StatusUnauthorized) }, trace.ClassModelAuth, "HTTP 401"},
 		"refusal":   {end("content_filter"), trace.ClassModelRequest, "refused"},
 		"cut":       {end("length"), trace.ClassModelRequest, "token limit"},
 		"no text": {func(w http.ResponseWriter, _ *http.Request, _ int) {

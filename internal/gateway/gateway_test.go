@@ -795,7 +795,7 @@ func TestSuccessResetsTheBreaker(t *testing.T) {
 			write(w, false, scripted(Chat, false, 0, "stop"))
 			return
 		}
-		http.Error(w, "no", 503)
+		http.Error(w, "no", http.StatusServiceUnavailable)
 	})
 	a := start(t, f, Options{}, Spec{})
 	for range 15 {
@@ -811,7 +811,7 @@ func TestBreakerEndsAMinuteOfFailures(t *testing.T) {
 	var mu sync.Mutex
 	now := time.Unix(0, 0)
 	clock := func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
-	f := newFake(t, Chat, func(w http.ResponseWriter, _ *http.Request, _ int) { http.Error(w, "no", 503) })
+	f := newFake(t, Chat, func(w http.ResponseWriter, _ *http.Request, _ int) { http.Error(w, "no", http.StatusServiceUnavailable) })
 	a := start(t, f, Options{Now: clock}, Spec{})
 	a.ask(Chat, "m", false)
 	mu.Lock()

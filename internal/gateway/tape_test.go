@@ -67,7 +67,7 @@ func TestRecordAndReplay(t *testing.T) {
 				switch n {
 				case 1:
 					w.Header().Set("X-Echo", canary)
-					http.Error(w, "slow down "+canary, 429)
+					http.Error(w, "slow down "+canary, http.StatusTooManyRequests)
 				case 2:
 					write(w, true, scripted(d, true, n, "stop")[:1])
 					panic(http.ErrAbortHandler)
