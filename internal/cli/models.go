@@ -42,6 +42,9 @@ func (w *work) openGateway(x IO, cells []plan.Cell, o runOptions) (*gateway.Gate
 		}
 		options.Cassettes = gateway.PlayFrom(o.Replay, keys)
 	case o.Record != "":
+		if err := os.MkdirAll(o.Record, 0o700); err != nil {
+			return nil, usage(err)
+		}
 		options.Cassettes = gateway.RecordTo(o.Record, keys)
 	}
 	g, err := gateway.New(options)
