@@ -7,8 +7,12 @@ import (
 	"github.com/assay-ci/assay/internal/diffscope/lexers"
 )
 
+// maxSearchedAgain is how many lines of both sides of a file are searched a second time, for what blanks alone changed.
+const maxSearchedAgain = 500_000
+
 // whitespaceLines returns how many of the lines changed would not be when all blanks are taken out of both texts and empty
-// lines are dropped. It is nil when the lines were not counted, or when one of the two counts is only a bound.
+// lines are dropped. It is nil when the lines were not counted, when one of the two counts is only a bound, and for a file
+// of more than 500,000 lines on both sides together.
 func (c *change) whitespaceLines() (*int, error) {
 	if c.row.Uncounted != "" || c.row.Approximate {
 		return nil, nil
@@ -19,6 +23,9 @@ func (c *change) whitespaceLines() (*int, error) {
 	old, new, err := c.texts()
 	if err != nil {
 		return nil, err
+	}
+	if countLines(old)+countLines(new) > maxSearchedAgain {
+		return nil, nil
 	}
 	changed, exact := changedBesideBlanks(old, new, exactSteps)
 	if !exact {

@@ -101,6 +101,13 @@ func TestWhitespaceLinesUnknown(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, deref(got), err)
 		}
 	}
+	long := strings.Repeat("x\n", maxSearchedAgain/2)
+	for content, known := range map[string]bool{long: true, long + "y\n": false} {
+		c := changeOf(t, "a.txt", long, " "+content)
+		if got, err := c.whitespaceLines(); (got != nil) != known || err != nil {
+			t.Errorf("%d lines: %v, %v", maxSearchedAgain/2+strings.Count(content, "\n"), deref(got), err)
+		}
+	}
 	random := rand.New(rand.NewPCG(1, 2))
 	shuffled := func() string {
 		words := slices.Repeat([]string{"a \n", " b\n", "c\n"}, 1000)
