@@ -811,7 +811,9 @@ func TestBreakerEndsAMinuteOfFailures(t *testing.T) {
 	var mu sync.Mutex
 	now := time.Unix(0, 0)
 	clock := func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
-	f := newFake(t, Chat, func(w http.ResponseWriter, _ *http.Request, _ int) { http.Error(w, "no", http.StatusServiceUnavailable) })
+	f := newFake(t, Chat, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		http.Error(w, "no", http.StatusServiceUnavailable)
+	})
 	a := start(t, f, Options{Now: clock}, Spec{})
 	a.ask(Chat, "m", false)
 	mu.Lock()
