@@ -8,9 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/assay-ci/assay/internal/executor"
 	"github.com/assay-ci/assay/internal/gateway"
 	"github.com/assay-ci/assay/internal/trace"
 )
@@ -193,33 +191,18 @@ func (h *acp) furnish(ctx context.Context, t Task, s acpSetup) error {
 		if err != nil {
 			return err
 		}
-		err = furnishBy(ctx, t, content, `umask 077 && mkdir -p -- "${1%/*}" && cat >"$1"`, path.Join(t.Home, h.agent.configFile))
+		err = lay(ctx, t, "the settings of the agent", content, `mkdir -p -- "${1%/*}" && cat >"$1"`, path.Join(t.Home, h.agent.configFile))
 		if err != nil {
 			return err
 		}
 	}
 	if dir := t.Extras.SkillsDir; dir != "" && h.agent.skills != "" {
-		if err := furnishBy(ctx, t, "", `mkdir -p -- "$1" && cp -R -- "$2/." "$1/"`, path.Join(t.Home, h.agent.skills), dir); err != nil {
+		if err := lay(ctx, t, "the settings of the agent", "", `mkdir -p -- "$1" && cp -R -- "$2/." "$1/"`, path.Join(t.Home, h.agent.skills), dir); err != nil {
 			return err
 		}
 	}
 	if file := t.Extras.InstructionsFile; file != "" && h.agent.instructions != "" {
-		return furnishBy(ctx, t, "", `mkdir -p -- "${1%/*}" && cp -- "$2" "$1"`, path.Join(t.Home, h.agent.instructions), file)
-	}
-	return nil
-}
-
-// furnishBy runs one line of shell in the place. HOME lies outside the work folder, so there is no other way to it.
-func furnishBy(ctx context.Context, t Task, stdin, line string, args ...string) error {
-	said := trace.NewTail(400)
-	ex, err := t.Exec.Run(ctx, executor.Command{
-		Argv: append([]string{"sh", "-c", line, "sh"}, args...), Stdin: strings.NewReader(stdin), Stderr: said, Timeout: time.Minute,
-	})
-	if err == nil && (ex.Code != 0 || ex.Signal != "") {
-		err = fmt.Errorf("exit %d: %s", ex.Code, oneLine(said.String()))
-	}
-	if err != nil {
-		return fmt.Errorf("lay %s: %w", args[0], err)
+		return lay(ctx, t, "the settings of the agent", "", `mkdir -p -- "${1%/*}" && cp -- "$2" "$1"`, path.Join(t.Home, h.agent.instructions), file)
 	}
 	return nil
 }

@@ -9,9 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/assay-ci/assay/internal/executor"
 	"github.com/assay-ci/assay/internal/gateway"
 	"github.com/assay-ci/assay/internal/trace"
 )
@@ -82,18 +80,7 @@ func (h *claude) Models(t Task) ([]gateway.Model, error) {
 
 // Probe implements Prober.
 func (h *claude) Probe(ctx context.Context, look func(string) (string, error), run func(context.Context, []string) (string, error)) (string, error) {
-	name := h.params.Program
-	if path.IsAbs(name) || !strings.Contains(name, "/") {
-		if _, err := look(name); err != nil {
-			return "", fmt.Errorf("agent %s: %w; install it by npm install -g @anthropic-ai/claude-code@VERSION", name, err)
-		}
-	}
-	out, err := run(ctx, []string{name, "--version"})
-	if err != nil {
-		return "", fmt.Errorf("version of agent %s: %w", name, err)
-	}
-	line, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(out, "\uFFFD")), "\n")
-	return line, nil
+	return probeProgram(ctx, h.params.Program, "npm install -g @anthropic-ai/claude-code@2.1.197", look, run)
 }
 
 // Drive implements Harness.
@@ -156,42 +143,24 @@ func (h *claude) commandLine(t Task) (argv, env []string) {
 // work folder, so it goes through commands.
 func layClaude(ctx context.Context, t Task) error {
 	files := claudeFilesOf(t)
-	if err := layBy(ctx, t, "the agent's settings folder", "", `mkdir -p -- "$1"`, files.config); err != nil {
+	if err := lay(ctx, t, "the agent's settings folder", "", `mkdir -p -- "$1"`, files.config); err != nil {
 		return err
 	}
 	if dir := t.Extras.SkillsDir; dir != "" {
 		const manifest = `{"name":"skills","version":"1.0.0","description":"Skills of this project"}`
-		err := layBy(ctx, t, "the skills", manifest,
+		err := lay(ctx, t, "the skills", manifest,
 			`rm -rf -- "$1" && mkdir -p -- "$1/.claude-plugin" && cat >"$1/.claude-plugin/plugin.json" && cp -R -- "$2" "$1/skills"`, files.plugin, dir)
 		if err != nil {
 			return err
 		}
 	}
 	if file := t.Extras.InstructionsFile; file != "" {
-		if err := layBy(ctx, t, "the instructions", "", `cp -- "$1" "$2"`, file, path.Join(files.config, "CLAUDE.md")); err != nil {
+		if err := lay(ctx, t, "the instructions", "", `cp -- "$1" "$2"`, file, path.Join(files.config, "CLAUDE.md")); err != nil {
 			return err
 		}
 	}
 	if len(t.Extras.MCP) > 0 {
-		return layBy(ctx, t, "the list of MCP servers", claudeMCP(t.Extras.MCP), `cat >"$1"`, files.mcp)
-	}
-	return nil
-}
-
-// layBy runs a line of sh in the place that lays something there.
-func layBy(ctx context.Context, t Task, what, stdin, line string, args ...string) error {
-	said := trace.NewTail(400)
-	ex, err := t.Exec.Run(ctx, executor.Command{
-		Argv:    append([]string{"sh", "-c", "umask 077 && " + line, "sh"}, args...),
-		Stdin:   strings.NewReader(stdin),
-		Stderr:  said,
-		Timeout: time.Minute,
-	})
-	if err == nil && (ex.Code != 0 || ex.Signal != "") {
-		err = fmt.Errorf("exit %d: %s", ex.Code, said)
-	}
-	if err != nil {
-		return fmt.Errorf("lay %s: %w", what, err)
+		return lay(ctx, t, "the list of MCP servers", claudeMCP(t.Extras.MCP), `cat >"$1"`, files.mcp)
 	}
 	return nil
 }

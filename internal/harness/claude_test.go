@@ -619,7 +619,7 @@ func TestClaudeProbe(t *testing.T) {
 		t.Errorf("%q, %v", version, err)
 	}
 	absent := func(string) (string, error) { return "", errors.New("not found") }
-	if _, err := prober.Probe(t.Context(), absent, nil); err == nil || !strings.Contains(err.Error(), "agent claude: not found; install it by npm") {
+	if _, err := prober.Probe(t.Context(), absent, nil); err == nil || !strings.Contains(err.Error(), "agent claude: not found; install it with npm") {
 		t.Error(err)
 	}
 }

@@ -8,9 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/assay-ci/assay/internal/executor"
 	"github.com/assay-ci/assay/internal/gateway"
 	"github.com/assay-ci/assay/internal/trace"
 )
@@ -54,16 +52,7 @@ func buildCodex(s Settings) (Harness, error) {
 
 // Probe implements Prober.
 func (h *codex) Probe(ctx context.Context, look func(string) (string, error), run func(context.Context, []string) (string, error)) (string, error) {
-	program := h.params.Program
-	if _, err := look(program); err != nil {
-		return "", fmt.Errorf("agent %s: %w; install it with npm install -g @openai/codex, at a version that you pin", program, err)
-	}
-	out, err := run(ctx, []string{program, "--version"})
-	if err != nil {
-		return "", fmt.Errorf("version of agent %s: %w", program, err)
-	}
-	line, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(out, "\uFFFD")), "\n")
-	return line, nil
+	return probeProgram(ctx, h.params.Program, "npm install -g @openai/codex@0.169.0", look, run)
 }
 
 // Models implements Caller.
@@ -150,20 +139,8 @@ func codexConfig(t Task, base string) string {
 
 // furnishCodex makes the folder of settings afresh. It lies outside the work folder, so it goes through a command.
 func furnishCodex(ctx context.Context, t Task, config string) error {
-	said := trace.NewTail(400)
-	ex, err := t.Exec.Run(ctx, executor.Command{
-		Argv: []string{"sh", "-c", `umask 077 && rm -rf -- "$1" && mkdir -p -- "$1/skills" && cat >"$1/config.toml" || exit
+	const script = `rm -rf -- "$1" && mkdir -p -- "$1/skills" && cat >"$1/config.toml" || exit
 [ -z "$2" ] || cp -R -- "$2/." "$1/skills/" || exit
-[ -z "$3" ] || cat -- "$3" >"$1/AGENTS.md"`, "sh", codexHome(t), t.Extras.SkillsDir, t.Extras.InstructionsFile},
-		Stdin:   strings.NewReader(config),
-		Stderr:  said,
-		Timeout: time.Minute,
-	})
-	if err == nil && (ex.Code != 0 || ex.Signal != "") {
-		err = fmt.Errorf("exit %d: %s", ex.Code, said)
-	}
-	if err != nil {
-		return fmt.Errorf("lay the settings of codex: %w", err)
-	}
-	return nil
+[ -z "$3" ] || cat -- "$3" >"$1/AGENTS.md"`
+	return lay(ctx, t, "the settings of codex", config, script, codexHome(t), t.Extras.SkillsDir, t.Extras.InstructionsFile)
 }

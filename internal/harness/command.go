@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/assay-ci/assay/internal/executor"
@@ -153,20 +152,7 @@ func (h *command) commandLine(t Task) (argv, env []string) {
 // prepare writes the prompt file and removes a trace file that an earlier run left. Both lie outside the work folder, so
 // it goes through a command.
 func prepare(ctx context.Context, t Task) error {
-	said := trace.NewTail(400)
-	ex, err := t.Exec.Run(ctx, executor.Command{
-		Argv:    []string{"sh", "-c", `umask 077 && rm -rf -- "$1" "$2" && cat >"$1"`, "sh", path.Join(t.Home, promptName), path.Join(t.Home, traceName)},
-		Stdin:   strings.NewReader(t.Prompt),
-		Stderr:  said,
-		Timeout: time.Minute,
-	})
-	if err == nil && (ex.Code != 0 || ex.Signal != "") {
-		err = fmt.Errorf("exit %d: %s", ex.Code, said)
-	}
-	if err != nil {
-		return fmt.Errorf("lay the prompt file: %w", err)
-	}
-	return nil
+	return lay(ctx, t, "the prompt file", t.Prompt, `rm -rf -- "$1" "$2" && cat >"$1"`, path.Join(t.Home, promptName), path.Join(t.Home, traceName))
 }
 
 // run runs the agent to its end.

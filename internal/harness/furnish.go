@@ -24,17 +24,20 @@ type furniture struct {
 // furnish lays the settings of an agent and the parts of the condition in its home. These folders lie outside the work
 // folder, so it goes through a command.
 func furnish(ctx context.Context, t Task, f furniture) error {
-	const script = `umask 077
-mkdir -p -- "$1" && cat >"$2" || exit
+	const script = `mkdir -p -- "$1" && cat >"$2" || exit
 if [ -n "$3" ]; then mkdir -p -- "$4" && cp -- "$3" "$5" || exit; fi
 if [ -n "$6" ]; then mkdir -p -- "$7" && cp -R -- "$6/." "$7/" || exit; fi`
+	return lay(ctx, t, "the settings of the agent", f.content, script, path.Dir(f.config), f.config,
+		t.Extras.InstructionsFile, path.Dir(f.instructions), f.instructions, t.Extras.SkillsDir, f.skills)
+}
+
+// lay runs a line of sh in the place that puts something of ours outside the work folder, where Files does not reach. what
+// names it in an error.
+func lay(ctx context.Context, t Task, what, stdin, line string, args ...string) error {
 	said := trace.NewTail(400)
 	ex, err := t.Exec.Run(ctx, executor.Command{
-		Argv: []string{
-			"sh", "-c", script, "sh", path.Dir(f.config), f.config,
-			t.Extras.InstructionsFile, path.Dir(f.instructions), f.instructions, t.Extras.SkillsDir, f.skills,
-		},
-		Stdin:   strings.NewReader(f.content),
+		Argv:    append([]string{"sh", "-c", "umask 077\n" + line, "sh"}, args...),
+		Stdin:   strings.NewReader(stdin),
 		Stderr:  said,
 		Timeout: time.Minute,
 	})
@@ -42,7 +45,7 @@ if [ -n "$6" ]; then mkdir -p -- "$7" && cp -R -- "$6/." "$7/" || exit; fi`
 		err = fmt.Errorf("exit %d: %s", ex.Code, oneLine(said.String()))
 	}
 	if err != nil {
-		return fmt.Errorf("lay the settings of the agent: %w", err)
+		return fmt.Errorf("lay %s: %w", what, err)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A ScriptForm is a [Script] as a suite writes it in YAML:
+// A ScriptForm is a [Script] as the tests write it, in the form that suites have it in YAML:
 //
 //	turns:
 //	  - think: I should read the file first.
