@@ -4,9 +4,10 @@ BIN     := bin/assay
 OUT     ?= assay-results
 FUZZ    ?= 50000x
 KILLS   ?= 300
+AGENTS  ?= bin/agents
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: run build test check lint-workflows e2e fuzz crash bench clean
+.PHONY: run build test check lint-workflows e2e e2e-agents fuzz crash bench clean
 
 run: build ## run evals/ with its scripted agents and write the pages
 	$(BIN) run evals --out $(OUT)
@@ -35,6 +36,12 @@ lint-workflows: ## actionlint, action-validator and zizmor over action.yml, our 
 
 e2e: ## the action in its container, run by act; needs docker, see tools/docker.sh
 	$(GO) -C e2e test $(ARGS) -count=1 -timeout 30m ./...
+
+e2e-agents: ## real agents, installed by npm, with scripted models and no network but loopback
+	./tools/agents.sh $(AGENTS)
+	ASSAY_AGENTS=$(abspath $(AGENTS)) ASSAY_MODELSERVER=$(CURDIR)/tools/modelserver.py unshare -n sh -c 'ip link set lo up && \
+		$(GO) test ./internal/harness ./internal/gateway -count=1 -timeout 30m -run "Real|Oneshot|ModelServer|Independent" -v && \
+		$(GO) test ./internal/cli -count=1 -timeout 30m -run TestScripts/agents -v'
 
 fuzz: ## every fuzz target, $(FUZZ) executions each
 	./tools/fuzz.sh $(FUZZ)

@@ -8,12 +8,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http/cgi"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -58,12 +60,18 @@ func mainForTest() {
 //	unserve                  stops that server
 //	github                   starts a fake GitHub and its runner, see startGitHub
 //
-// and the condition gitserver, which holds where git has brought its server.
+// and the conditions gitserver, which holds where git has brought its server, and agents, which holds where real agents are
+// installed and nothing but loopback can be reached.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Vars = append(env.Vars, "ASSAY_CACHE="+env.WorkDir+"/.cache", quickEnd)
+			for i, kv := range env.Vars {
+				if path, ok := strings.CutPrefix(kv, "PATH="); ok {
+					env.Vars[i] = "PATH=" + strings.Join(append(agentPrograms(), path), string(os.PathListSeparator))
+				}
+			}
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -74,14 +82,38 @@ func TestScripts(t *testing.T) {
 			"samenumbers": sameNumbers,
 		},
 		Condition: func(name string) (bool, error) {
-			if name != "gitserver" {
-				return false, fmt.Errorf("there is no condition %s", name)
+			switch name {
+			case "gitserver":
+				_, err := gitServer()
+				return err == nil, nil
+			case "agents":
+				return len(agentPrograms()) > 0 && loopbackOnly(), nil
 			}
-			_, err := gitServer()
-			return err == nil, nil
+			return false, fmt.Errorf("there is no condition %s", name)
 		},
 		RequireExplicitExec: true,
 		UpdateScripts:       *update,
+	})
+}
+
+// agentPrograms are the folders of the real agents that tools/agents.sh installed in the folder ASSAY_AGENTS.
+func agentPrograms() []string {
+	root := os.Getenv("ASSAY_AGENTS")
+	if root == "" {
+		return nil
+	}
+	folders, err := filepath.Glob(filepath.Join(root, "*", "node_modules", ".bin"))
+	if err != nil {
+		return nil
+	}
+	return folders
+}
+
+// loopbackOnly tells whether there is no network but loopback, so that no agent can reach anything.
+func loopbackOnly() bool {
+	list, err := net.Interfaces()
+	return err == nil && !slices.ContainsFunc(list, func(i net.Interface) bool {
+		return i.Flags&net.FlagLoopback == 0 && i.Flags&net.FlagUp != 0
 	})
 }
 
