@@ -285,7 +285,7 @@ func follows(doc []byte) error {
 func TestATIFForHarbor(t *testing.T) {
 	t.Parallel()
 	if err := exec.Command("python3", "-c", "import harbor.models.trajectories.trajectory").Run(); err != nil {
-		t.Skipf("needs python3 with harbor: %v", err)
+		t.Skipf("Harbor cannot be imported: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "trajectory.json")
 	for _, doc := range [][]byte{exported(t, session(t), about), exported(t, readAll(t, bytes.NewReader(written(t))), trace.About{})} {
