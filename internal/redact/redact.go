@@ -185,12 +185,7 @@ func backwards(s string) string {
 	return string(b)
 }
 
-// unbroken returns text without line breaks.
+// unbroken returns text without line breaks. It works on bytes: a secret need not be UTF-8.
 func unbroken(text string) string {
-	return strings.Map(func(c rune) rune {
-		if c == '\r' || c == '\n' {
-			return -1
-		}
-		return c
-	}, text)
+	return strings.ReplaceAll(strings.ReplaceAll(text, "\r", ""), "\n", "")
 }
