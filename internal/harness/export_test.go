@@ -13,6 +13,3 @@ func ReadChatAnswer(r io.Reader) (text string, calls int, finish string, err err
 	a, err := readChatAnswer(r)
 	return a.text, len(a.calls), a.finish, err
 }
-
-// SkillHeader reads the head of a SKILL.md.
-func SkillHeader(text string) (name, description string) { return skillHeader(text) }

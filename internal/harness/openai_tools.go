@@ -419,7 +419,7 @@ func systemPrompt(ctx context.Context, t Task) (text string, skills []string, er
 	text += "\n\n# Skills\n\nA skill is a folder with instructions for one kind of task. When one fits the task, read its SKILL.md first.\n"
 	fields := strings.Split(list, "\x00")
 	for i := 0; i+1 < len(fields); i += 2 {
-		name, description := skillHeader(fields[i+1])
+		name, description := SkillHeader(fields[i+1])
 		name = or(name, path.Dir(fields[i]))
 		skills = append(skills, name)
 		text += fmt.Sprintf("\n- %s: %s (%s)", name, description, path.Join(t.Extras.SkillsDir, fields[i]))
@@ -448,8 +448,8 @@ func outOfPlace(ctx context.Context, t Task, script, name string) (string, error
 	return strings.ToValidUTF8(out.String(), "\uFFFD"), nil
 }
 
-// skillHeader reads name and description from the head of a SKILL.md. A value may go on in indented lines.
-func skillHeader(text string) (name, description string) {
+// SkillHeader reads name and description from the head of a SKILL.md. A value may go on in indented lines.
+func SkillHeader(text string) (name, description string) {
 	values := map[string]string{}
 	key := ""
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")

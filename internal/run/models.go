@@ -297,7 +297,7 @@ func (k *Kit) marksOf(c suite.Condition) ([]gateway.Marker, error) {
 		if err != nil {
 			return nil, fmt.Errorf("skill %s: %w", skill, err)
 		}
-		name, description := frontMatter(string(text))
+		name, description := harness.SkillHeader(string(text))
 		mark("skill "+cmp.Or(name, filepath.Base(skill)), firstRunes(description, 40))
 	}
 	if c.Instructions != "" {
@@ -309,33 +309,6 @@ func (k *Kit) marksOf(c suite.Condition) ([]gateway.Marker, error) {
 	}
 	mark("prompt_prefix", c.PromptPrefix)
 	return marks, nil
-}
-
-// frontMatter reads name and description from the head of a SKILL.md. A folded description is its first line with text.
-func frontMatter(text string) (name, description string) {
-	rest, ok := strings.CutPrefix(strings.ReplaceAll(text, "\r\n", "\n"), "---\n")
-	if !ok {
-		return "", ""
-	}
-	head, _, ok := strings.Cut(rest, "\n---")
-	if !ok {
-		return "", ""
-	}
-	lines := strings.Split(head, "\n")
-	for i, line := range lines {
-		key, value, _ := strings.Cut(line, ":")
-		value = strings.TrimSpace(value)
-		switch key {
-		case "name":
-			name = strings.Trim(value, `"'`)
-		case "description":
-			if (value == "" || value[0] == '>' || value[0] == '|') && i+1 < len(lines) {
-				value = strings.TrimSpace(lines[i+1])
-			}
-			description = strings.Trim(value, `"'`)
-		}
-	}
-	return name, description
 }
 
 func firstRunes(text string, n int) string {

@@ -11,23 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestFrontMatter(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ text, name, description string }{
-		{"---\nname: a\ndescription: b c\n---\nbody\n", "a", "b c"},
-		{"---\r\nname: \"a\"\r\ndescription: 'b: c'\r\n---\r\n", "a", "b: c"},
-		{"---\nname: a\ndescription: >-\n  folded\n  over lines\n---\n", "a", "folded"},
-		{"---\nname: a\ndescription:\n  below\n---\n", "a", "below"},
-		{"name: a\n", "", ""},
-		{"---\nname: a\n", "", ""},
-		{"", "", ""},
-	} {
-		if name, description := frontMatter(c.text); name != c.name || description != c.description {
-			t.Errorf("%q: %q, %q", c.text, name, description)
-		}
-	}
-}
-
 // TestMarkers: what a condition brings is wanted, what only others bring must be absent, and what two conditions share
 // proves nothing about either of them.
 func TestMarkers(t *testing.T) {
