@@ -8,6 +8,7 @@ import (
 	"sort"
 
 	"github.com/assay-ci/assay/internal/result"
+	"github.com/assay-ci/assay/internal/stats"
 )
 
 // An arm gathers the cells of one harness, model and condition while they come in.
@@ -71,7 +72,7 @@ func (s *scopes) median(number func(Scope) int) *float64 {
 		return nil
 	}
 	sort.Float64s(v)
-	m := median(v)
+	m := stats.Median(v)
 	return &m
 }
 
@@ -141,11 +142,11 @@ func appendKnown[T int | int64 | float64](to []float64, v *T) []float64 {
 }
 
 // screen is the tally of a case; empty when the arm has none.
-func (a *arm) screen(name string) tally {
+func (a *arm) screen(name string) stats.Tally {
 	if c := a.cases[name]; c != nil {
-		return tally{c.count.Passed, c.count.Scored}
+		return stats.Tally{Passed: c.count.Passed, N: c.count.Scored}
 	}
-	return tally{}
+	return stats.Tally{}
 }
 
 func (a *arm) coverage() Coverage {
@@ -157,10 +158,10 @@ func (a *arm) coverage() Coverage {
 }
 
 // tallies are those of the cases that have a rate, in the order of names.
-func (a *arm) tallies() []tally {
-	var out []tally
+func (a *arm) tallies() []stats.Tally {
+	var out []stats.Tally
 	for _, name := range sortedKeys(a.cases) {
-		if t := a.screen(name); t.n > 0 {
+		if t := a.screen(name); t.N > 0 {
 			out = append(out, t)
 		}
 	}
@@ -186,10 +187,10 @@ func (a *arm) summary() Arm {
 	if len(tallies) == 0 {
 		return out
 	}
-	value, lo, hi, _ := caseMeanInterval(tallies, confidence)
+	value, lo, hi, _ := stats.CaseMeanInterval(tallies, confidence)
 	out.PassRate = &Estimate{value, &lo, &hi, len(tallies)}
 	if len(tallies) > 1 {
-		se := clusterSE(tallies)
+		se := stats.ClusterSE(tallies)
 		out.SE = &se
 	}
 	most := 0
@@ -207,8 +208,8 @@ func (a *arm) ofCase(name string) CaseArm {
 	c := a.cases[name]
 	out := CaseArm{Case: name, ArmID: a.id, Coverage: c.count}
 	out.Coverage.Share = share(c.count.Scored, c.count.Planned)
-	if lo, hi, err := wilson(c.count.Passed, c.count.Scored, confidence); err == nil { // no error: there is a rate
-		out.PassRate = &Estimate{a.screen(name).rate(), &lo, &hi, c.count.Scored}
+	if lo, hi, err := stats.Wilson(c.count.Passed, c.count.Scored, confidence); err == nil { // no error: there is a rate
+		out.PassRate = &Estimate{a.screen(name).Rate(), &lo, &hi, c.count.Scored}
 	}
 	out.FilesTouched = c.passed.median(func(s Scope) int { return s.FilesTouched })
 	out.LinesChanged = c.passed.median(Scope.LinesChanged)
@@ -221,18 +222,12 @@ func (a *arm) ofCase(name string) CaseArm {
 // mostK bounds the k of pass@k.
 const mostK = 10
 
-func passAt(tallies []tally, k int) PassAt {
-	var anyOf, all float64
-	for _, t := range tallies {
-		if k > t.n {
-			return PassAt{K: k, Reason: fmt.Sprintf("a case has %d scored %s", t.n, plural(t.n, "trial", "trials"))}
-		}
-		at, _ := passAtK(t.n, t.passed, k) // k is in range, so neither can fail
-		hat, _ := passHatK(t.n, t.passed, k)
-		anyOf, all = anyOf+at, all+hat
+func passAt(tallies []stats.Tally, k int) PassAt {
+	least := slices.MinFunc(tallies, func(a, b stats.Tally) int { return cmp.Compare(a.N, b.N) }).N
+	if k > least {
+		return PassAt{K: k, Reason: fmt.Sprintf("a case has %d scored %s", least, plural(least, "trial", "trials"))}
 	}
-	n := float64(len(tallies))
-	anyOf, all = anyOf/n, all/n
+	anyOf, all, _ := stats.PassAt(tallies, k) // k is in range, so it cannot fail
 	return PassAt{K: k, Any: &anyOf, All: &all}
 }
 
@@ -242,7 +237,7 @@ func (a *arm) overCases(values func(*caseCells) []float64) *Estimate {
 	for _, name := range sortedKeys(a.cases) {
 		if v := slices.Clone(values(a.cases[name])); len(v) > 0 {
 			sort.Float64s(v)
-			medians = append(medians, median(v))
+			medians = append(medians, stats.Median(v))
 		}
 	}
 	return medianEstimate(medians)
@@ -282,7 +277,7 @@ func summarize(arms []*arm) Summary {
 	var rates, seconds, tokens []float64
 	for _, a := range arms {
 		for _, t := range a.tallies() {
-			rates = append(rates, t.rate())
+			rates = append(rates, t.Rate())
 		}
 		for _, name := range sortedKeys(a.cases) {
 			seconds = append(seconds, a.cases[name].duration...)
@@ -296,9 +291,9 @@ func spread(v []float64) *Spread {
 	if len(v) == 0 {
 		return nil
 	}
-	s := &Spread{Mean: mean(v), Min: slices.Min(v), Max: slices.Max(v), N: len(v)}
+	s := &Spread{Mean: stats.Mean(v), Min: slices.Min(v), Max: slices.Max(v), N: len(v)}
 	if len(v) > 1 {
-		s.StdDev = stddev(v)
+		s.StdDev = stats.StdDev(v)
 	}
 	return s
 }

@@ -9,14 +9,15 @@ import (
 	"strings"
 
 	"github.com/assay-ci/assay/internal/result"
+	"github.com/assay-ci/assay/internal/stats"
 )
 
 // numbers are everything computed over the paired cases of a comparison.
 type numbers struct {
 	effectPP, loPP, hiPP  float64
 	lo90PP, hi90PP        float64
-	exact                 exact
-	signflip              *exact
+	exact                 stats.Exact
+	signflip              *stats.Exact
 	like                  *Interval
 	pWorse, pBetter       []float64 // of each case
 	holmWorse, holmBetter []float64
@@ -30,38 +31,38 @@ type numbers struct {
 // measure computes the numbers; there is at least one pair.
 func measure(e evidence) numbers {
 	var n numbers
-	diff, lo, hi := stratNewcombe(e.base, e.head, confidence)
+	diff, lo, hi := stats.StratNewcombe(e.base, e.head, confidence)
 	n.effectPP, n.loPP, n.hiPP = 100*diff, 100*lo, 100*hi
-	_, lo, hi = stratNewcombe(e.base, e.head, 0.90)
+	_, lo, hi = stats.StratNewcombe(e.base, e.head, 0.90)
 	n.lo90PP, n.hi90PP = 100*lo, 100*hi
-	n.exact = stratifiedExact(e.base, e.head)
-	if s, ok := signflipExact(e.base, e.head); ok {
+	n.exact = stats.StratifiedExact(e.base, e.head)
+	if s, ok := stats.SignFlip(e.base, e.head); ok {
 		n.signflip = &s
 	}
 	d := make([]float64, len(e.base))
 	for i, x := range e.base {
 		y := e.head[i]
-		one := stratifiedExact(e.base[i:i+1], e.head[i:i+1])
-		n.pWorse, n.pBetter = append(n.pWorse, one.less), append(n.pBetter, one.greater)
-		d[i] = y.rate() - x.rate()
-		switch cross := y.passed*x.n - x.passed*y.n; {
+		one := stats.StratifiedExact(e.base[i:i+1], e.head[i:i+1])
+		n.pWorse, n.pBetter = append(n.pWorse, one.Less), append(n.pBetter, one.Greater)
+		d[i] = y.Rate() - x.Rate()
+		switch cross := y.Passed*x.N - x.Passed*y.N; {
 		case cross < 0:
 			n.fell++
 		case cross > 0:
 			n.rose++
 		}
-		if sum := x.passed + y.passed; sum == 0 || sum == x.n+y.n {
+		if sum := x.Passed + y.Passed; sum == 0 || sum == x.N+y.N {
 			n.uninformative++
 		}
 	}
-	n.holmWorse, n.holmBetter = holm(n.pWorse), holm(n.pBetter)
-	if lo, hi, ok := pairedT(d, confidence); ok {
+	n.holmWorse, n.holmBetter = stats.Holm(n.pWorse), stats.Holm(n.pBetter)
+	if lo, hi, ok := stats.PairedT(d, confidence); ok {
 		n.like = &Interval{100 * lo, 100 * hi}
 	}
-	n.pMin = leastP(e.base, e.head)
-	n.sdFloor, n.sd = suiteSD(e.base, e.head)
+	n.pMin = stats.LeastP(e.base, e.head)
+	n.sdFloor, n.sd = stats.SuiteSD(e.base, e.head)
 	if len(e.base) > 1 {
-		mde := 100 * mdeT(len(e.base), n.sd, e.alpha, wantedPower)
+		mde := 100 * stats.MDE(len(e.base), n.sd, e.alpha, stats.WantedPower)
 		n.mdePP = &mde
 	}
 	return n
@@ -176,11 +177,11 @@ func compare(p pairing, g result.Gate, alpha float64) Comparison {
 // fill lays the numbers of the paired cases into the comparison.
 func (c *Comparison) fill(e evidence, paired []pairedCase, n numbers) {
 	c.EffectPP, c.LoPP, c.HiPP = &n.effectPP, &n.loPP, &n.hiPP
-	c.PGlobal, c.PGlobalBetter, c.PMin = &n.exact.less, &n.exact.greater, &n.pMin
+	c.PGlobal, c.PGlobalBetter, c.PMin = &n.exact.Less, &n.exact.Greater, &n.pMin
 	c.CasesLikeThese, c.MDEPP = n.like, n.mdePP
 	c.NUninformative, c.NWorse, c.NBetter = n.uninformative, n.fell, n.rose
 	if n.signflip != nil {
-		c.SignflipP, c.SignflipBetter = &n.signflip.less, &n.signflip.greater
+		c.SignflipP, c.SignflipBetter = &n.signflip.Less, &n.signflip.Greater
 	}
 	for i, x := range paired {
 		c.PCases = append(c.PCases, CasePair{
@@ -195,7 +196,7 @@ func (c *Comparison) fill(e evidence, paired []pairedCase, n numbers) {
 	if moved := n.fell + n.rose; moved > 0 && moved < 5 {
 		c.warn(signflipCannotDecide, fmt.Sprintf("%d %s moved; 5 are needed", moved, plural(moved, "case", "cases")))
 	}
-	if n.exact.counted {
+	if n.exact.Counted {
 		c.warn(countWeighted, "the numbers of trials differ so much that the exact test counts every pass alike")
 	}
 }
@@ -215,9 +216,10 @@ func (c *Comparison) imputeWorst(e evidence, cases []pairedCase) {
 			continue // not the same case, so neither side says anything about the other
 		}
 		lostBase, lostHead := x.base.Planned-x.base.N, x.head.Planned-x.head.N
-		base, head := tally{x.base.Passed + lostBase, x.base.N + lostBase}, tally{x.head.Passed, x.head.N + lostHead}
+		base := stats.Tally{Passed: x.base.Passed + lostBase, N: x.base.N + lostBase}
+		head := stats.Tally{Passed: x.head.Passed, N: x.head.N + lostHead}
 		missing += lostBase + lostHead
-		if base.n > 0 && head.n > 0 {
+		if base.N > 0 && head.N > 0 {
 			worst.names, worst.base, worst.head = append(worst.names, x.name), append(worst.base, base), append(worst.head, head)
 		}
 	}
@@ -239,16 +241,17 @@ func (c *Comparison) imputeWorst(e evidence, cases []pairedCase) {
 
 // infraSkewP asks with the exact test whether errored cells fall on one side, in either direction.
 func (p pairing) infraSkewP() float64 {
-	var x, y []tally
+	var x, y []stats.Tally
 	for _, c := range p.cases {
 		if c.apart == "" && c.base.Planned > 0 && c.head.Planned > 0 {
-			x, y = append(x, tally{c.base.Errored, c.base.Planned}), append(y, tally{c.head.Errored, c.head.Planned})
+			x = append(x, stats.Tally{Passed: c.base.Errored, N: c.base.Planned})
+			y = append(y, stats.Tally{Passed: c.head.Errored, N: c.head.Planned})
 		}
 	}
 	if len(x) == 0 {
 		return 1
 	}
-	return stratifiedExact(x, y).twoSided()
+	return stats.StratifiedExact(x, y).TwoSided()
 }
 
 // differ names the field, other than the condition, in which what was run differs between the arms; empty when none
@@ -271,7 +274,7 @@ func differIn(field string, base, head []string) string {
 
 func (c Coverage) passes() Passes { return Passes{c.Passed, c.Scored, c.Planned, c.Errored} }
 
-func (p Passes) tally() tally { return tally{p.Passed, p.N} }
+func (p Passes) tally() stats.Tally { return stats.Tally{Passed: p.Passed, N: p.N} }
 
 // unscored starts the reasons of cases that lack a scored trial on a side.
 const unscored = "unscored"

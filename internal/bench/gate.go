@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/assay-ci/assay/internal/result"
+	"github.com/assay-ci/assay/internal/stats"
 )
 
 // FailOnWords are what a gate may say no to: verdicts, then reasons of no_evidence.
@@ -341,7 +342,7 @@ func (b *Benchmark) notes() []string {
 		notes = append(notes, fmt.Sprintf("%d of %d planned cells were not scored; they are in no rate and all are listed.", n, b.Coverage.Planned))
 	}
 	if k := b.Metadata.RunsPerConfiguration; k > 0 {
-		notes = append(notes, fmt.Sprintf("A case that passed %d of %d trials may still fail %.0f %% of the time (95 %% upper bound).", k, k, 100*ruleOfThree(k)))
+		notes = append(notes, fmt.Sprintf("A case that passed %d of %d trials may still fail %.0f %% of the time (95 %% upper bound).", k, k, 100*stats.RuleOfThree(k)))
 	}
 	return notes
 }

@@ -2,11 +2,11 @@ package bench
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/assay-ci/assay/internal/result"
+	"github.com/assay-ci/assay/internal/stats"
 )
 
 // A Verdict is what a comparison says, in one of six words.
@@ -126,8 +126,8 @@ var Warnings = []Code{
 // evidence is what the rules of a verdict look at.
 type evidence struct {
 	gate       result.Gate
-	alpha      float64 // of this comparison
-	base, head []tally // paired cases, in the order of names
+	alpha      float64       // of this comparison
+	base, head []stats.Tally // paired cases, in the order of names
 	names      []string
 	coverage   PairCoverage
 	skewP      float64
@@ -193,10 +193,10 @@ func lowCoverageText(side string, c Coverage, floor float64) string {
 // rules are the steps from regressed to no_evidence, over numbers that exist.
 func (e evidence) rules(n numbers) (Verdict, []Reason) {
 	global := e.global(n)
-	if r := e.moved(global.less, -n.effectPP, n.holmWorse, suiteRegressed, caseRegressed); len(r) > 0 {
+	if r := e.moved(global.Less, -n.effectPP, n.holmWorse, suiteRegressed, caseRegressed); len(r) > 0 {
 		return Regressed, r
 	}
-	if r := e.moved(global.greater, n.effectPP, n.holmBetter, suiteImproved, caseImproved); len(r) > 0 {
+	if r := e.moved(global.Greater, n.effectPP, n.holmBetter, suiteImproved, caseImproved); len(r) > 0 {
 		return Improved, r
 	}
 	if eq := e.gate.MarginEqPP; n.lo90PP >= -eq-slack && n.hi90PP <= eq+slack {
@@ -212,14 +212,14 @@ func (e evidence) rules(n numbers) (Verdict, []Reason) {
 const population = "population"
 
 // global is the test of all cases that belongs to the claim. When it could not be computed it convicts nobody.
-func (e evidence) global(n numbers) exact {
+func (e evidence) global(n numbers) stats.Exact {
 	switch {
 	case e.gate.Claim != population:
 		return n.exact
 	case n.signflip != nil:
 		return *n.signflip
 	}
-	return exact{less: 1, greater: 1}
+	return stats.Exact{Less: 1, Greater: 1}
 }
 
 // moved gives the reasons to say that the head moved in one direction: p and effectPP are those of that direction.
@@ -232,7 +232,7 @@ func (e evidence) moved(p, effectPP float64, holm []float64, suite, single strin
 	for i, q := range holm {
 		if q <= level {
 			out = append(out, Reason{Code: single, Case: e.names[i], Text: fmt.Sprintf("%d/%d to %d/%d, Holm %s",
-				e.base[i].passed, e.base[i].n, e.head[i].passed, e.head[i].n, pText(q))})
+				e.base[i].Passed, e.base[i].N, e.head[i].Passed, e.head[i].N, pText(q))})
 		}
 	}
 	return out
@@ -242,9 +242,7 @@ func (e evidence) moved(p, effectPP float64, holm []float64, suite, single strin
 func (e evidence) underpowered(n numbers) []Reason {
 	cases := len(e.base)
 	if n.pMin > e.alpha/2+slack {
-		trials, ok := firstWhere(1, mostTrials, func(k int) bool {
-			return -float64(cases)*logChoose(2*k, k) <= math.Log(e.alpha/2)
-		})
+		trials, ok := stats.TrialsToTell(cases, e.alpha/2)
 		text := fmt.Sprintf("the least p that these trials allow is %.2g, above %.2g", n.pMin, e.alpha/2)
 		if ok {
 			text += fmt.Sprintf("; %d trials a side, or more cases, would do", trials)
@@ -269,14 +267,14 @@ func (e evidence) remedy(n numbers) string {
 	limit := e.gate.MDEMaxPP / 100
 	trials := 0
 	for i := range e.base {
-		trials += e.base[i].n + e.head[i].n
+		trials += e.base[i].N + e.head[i].N
 	}
 	each := float64(trials) / float64(2*len(e.base))
 	var ways []string
-	if k, ok := trialsFor(len(e.base), n.sdFloor, n.sd, each, e.alpha, limit); ok {
+	if k, ok := stats.TrialsFor(len(e.base), n.sdFloor, n.sd, each, e.alpha, limit); ok {
 		ways = append(ways, fmt.Sprintf("about %d trials a side", k))
 	}
-	if k, ok := casesFor(n.sd, e.alpha, limit); ok {
+	if k, ok := stats.CasesFor(n.sd, e.alpha, limit); ok {
 		ways = append(ways, fmt.Sprintf("about %d cases", k))
 	}
 	if len(ways) == 0 {

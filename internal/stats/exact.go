@@ -1,4 +1,4 @@
-package bench
+package stats
 
 import (
 	"cmp"
@@ -9,41 +9,41 @@ import (
 // maxSupport bounds the number of values a test statistic may take; beyond it a coarser statistic is used.
 const maxSupport = 2_000_000
 
-// An exact is the law of a test statistic, seen from where the observation lies.
-type exact struct {
-	less, greater float64 // P(T <= t) and P(T >= t)
-	counted       bool    // the statistic is the number of passes, since the exact differences had too many values
+// An Exact is the law of a test statistic, seen from where the observation lies.
+type Exact struct {
+	Less, Greater float64 // P(T <= t) and P(T >= t)
+	Counted       bool    // the statistic is the number of passes, since the exact differences had too many values
 }
 
-// twoSided doubles the smaller tail.
-func (e exact) twoSided() float64 { return math.Min(1, 2*math.Min(e.less, e.greater)) }
+// TwoSided doubles the smaller tail.
+func (e Exact) TwoSided() float64 { return math.Min(1, 2*math.Min(e.Less, e.Greater)) }
 
-// stratifiedExact asks whether no case changed: given each case's total of passes, the passes of the head are
+// StratifiedExact asks whether no case changed: given each case's total of passes, the passes of the head are
 // hypergeometric, and T is the sum of the case differences. T is held in whole numbers, so ties are ties.
-func stratifiedExact(base, head []tally) exact {
+func StratifiedExact(base, head []Tally) Exact {
 	steps, counted := wholeSteps(base, head)
 	law, at := []float64{1}, 0
 	for i := range base {
 		x, y := base[i], head[i]
-		sum := x.passed + y.passed
-		first, last := max(0, sum-x.n), min(y.n, sum)
+		sum := x.Passed + y.Passed
+		first, last := max(0, sum-x.N), min(y.N, sum)
 		if first == last {
 			continue // all or nothing passed: this case can say nothing
 		}
-		law = convolve(law, hypergeometric(x.n, y.n, sum, first, last), steps[i])
-		at += (y.passed - first) * steps[i]
+		law = convolve(law, hypergeometric(x.N, y.N, sum, first, last), steps[i])
+		at += (y.Passed - first) * steps[i]
 	}
 	e := tails(law, at)
-	e.counted = counted
+	e.Counted = counted
 	return e
 }
 
 // wholeSteps says how far T moves with one more pass in each case, in the largest unit in which all moves are whole.
 // When that has too many values every pass counts the same, and counted is true.
-func wholeSteps(base, head []tally) (steps []int, counted bool) {
+func wholeSteps(base, head []Tally) (steps []int, counted bool) {
 	common := 1
 	for i := range base {
-		for _, n := range []int{base[i].n, head[i].n} {
+		for _, n := range []int{base[i].N, head[i].N} {
 			common = common / gcd(common, n) * n
 			if common > 1<<31 { // far beyond maxSupport, and safely below an overflow
 				return ones(len(base)), true
@@ -52,12 +52,12 @@ func wholeSteps(base, head []tally) (steps []int, counted bool) {
 	}
 	steps, unit, support := make([]int, len(base)), 0, 0
 	for i := range base {
-		steps[i] = common/base[i].n + common/head[i].n
+		steps[i] = common/base[i].N + common/head[i].N
 		unit = gcd(unit, steps[i])
 	}
 	for i := range steps {
 		steps[i] /= unit
-		support += steps[i] * min(base[i].n, head[i].n)
+		support += steps[i] * min(base[i].N, head[i].N)
 	}
 	if support > maxSupport {
 		return ones(len(base)), true
@@ -114,41 +114,41 @@ func convolve(law, add []float64, step int) []float64 {
 }
 
 // tails sums a law on both sides of one of its values, that value included in both.
-func tails(law []float64, at int) exact {
-	var e exact
+func tails(law []float64, at int) Exact {
+	var e Exact
 	for i, p := range law {
 		if i <= at {
-			e.less += p
+			e.Less += p
 		}
 		if i >= at {
-			e.greater += p
+			e.Greater += p
 		}
 	}
-	e.less, e.greater = math.Min(e.less, 1), math.Min(e.greater, 1)
+	e.Less, e.Greater = math.Min(e.Less, 1), math.Min(e.Greater, 1)
 	return e
 }
 
-// signflipExact asks whether cases like these go one way: under "no direction" every difference may as well have had
+// SignFlip asks whether cases like these go one way: under "no direction" every difference may as well have had
 // the other sign. It reports false when the differences have too many values to enumerate.
-func signflipExact(base, head []tally) (e exact, ok bool) {
+func SignFlip(base, head []Tally) (e Exact, ok bool) {
 	common := 1
 	for i := range base {
-		for _, n := range []int{base[i].n, head[i].n} {
+		for _, n := range []int{base[i].N, head[i].N} {
 			common = common / gcd(common, n) * n
 			if common > maxSupport {
-				return exact{}, false
+				return Exact{}, false
 			}
 		}
 	}
 	d := make([]int, len(base))
 	for i := range d {
-		d[i] = head[i].passed*(common/head[i].n) - base[i].passed*(common/base[i].n)
+		d[i] = head[i].Passed*(common/head[i].N) - base[i].Passed*(common/base[i].N)
 	}
-	return signflip(d)
+	return SignFlipOf(d)
 }
 
-// signflip is signflipExact for differences that are whole already.
-func signflip(d []int) (e exact, ok bool) {
+// SignFlipOf is SignFlip for differences that are whole already.
+func SignFlipOf(d []int) (e Exact, ok bool) {
 	unit, span, sum := 0, 0, 0
 	for _, x := range d {
 		unit = gcd(unit, abs(x))
@@ -156,10 +156,10 @@ func signflip(d []int) (e exact, ok bool) {
 		sum += x
 	}
 	if unit == 0 {
-		return exact{less: 1, greater: 1}, true
+		return Exact{Less: 1, Greater: 1}, true
 	}
 	if span/unit > maxSupport {
-		return exact{}, false
+		return Exact{}, false
 	}
 	// Flipping a sign moves the sum by twice the difference, so the sum over all positive signs is counted.
 	law, coin := []float64{1}, []float64{0.5, 0.5}
@@ -173,9 +173,9 @@ func signflip(d []int) (e exact, ok bool) {
 
 func abs(x int) int { return max(x, -x) }
 
-// holm adjusts p-values so that the chance of any false alarm among them stays below the level they are held to. The
+// Holm adjusts p-values so that the chance of any false alarm among them stays below the level they are held to. The
 // result is in the order of p.
-func holm(p []float64) []float64 {
+func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {
 		order[i] = i
@@ -189,11 +189,11 @@ func holm(p []float64) []float64 {
 	return adjusted
 }
 
-// leastP is the smallest p that stratifiedExact could give for these numbers of trials, whatever the outcome.
-func leastP(base, head []tally) float64 {
+// LeastP is the smallest p that StratifiedExact could give for these numbers of trials, whatever the outcome.
+func LeastP(base, head []Tally) float64 {
 	log := 0.0
 	for i := range base {
-		log -= logChoose(base[i].n+head[i].n, head[i].n)
+		log -= logChoose(base[i].N+head[i].N, head[i].N)
 	}
 	return math.Exp(log)
 }

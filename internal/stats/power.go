@@ -1,4 +1,4 @@
-package bench
+package stats
 
 import (
 	"math"
@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// wantedPower is that of every minimal detectable effect.
-const wantedPower = 0.8
+// WantedPower is that of every minimal detectable effect.
+const WantedPower = 0.8
 
 // A tTest is a two-sided paired t test over some number of cases. gonum has no noncentral t; the power is an integral
 // over the law of the sample's standard deviation, laid out here once and used for every effect.
@@ -41,9 +41,9 @@ func (t tTest) power(effect float64) float64 {
 	return sum
 }
 
-// mdeT is the smallest mean difference that a paired t test over n cases would find with the given power, when the case
+// MDE is the smallest mean difference that a paired t test over n cases would find with the given power, when the case
 // differences have the standard deviation sd. n is at least 2.
-func mdeT(n int, sd, alpha, power float64) float64 {
+func MDE(n int, sd, alpha, power float64) float64 {
 	t := newTTest(n, alpha)
 	lo, hi := 0.0, 1.0
 	for t.power(hi) < power {
@@ -59,20 +59,20 @@ func mdeT(n int, sd, alpha, power float64) float64 {
 	return hi * sd
 }
 
-// suiteSD is the standard deviation to plan with: that of the case differences, but never below what so many trials
+// SuiteSD is the standard deviation to plan with: that of the case differences, but never below what so many trials
 // must scatter by chance. Without the floor five identical cases would claim to see any effect.
-func suiteSD(base, head []tally) (floor, used float64) {
+func SuiteSD(base, head []Tally) (floor, used float64) {
 	d := make([]float64, len(base))
 	for i := range base {
 		x, y := base[i], head[i]
-		d[i] = y.rate() - x.rate()
-		q := (float64(x.passed+y.passed) + 0.5) / float64(x.n+y.n+1)
-		floor += q * (1 - q) * (1/float64(x.n) + 1/float64(y.n))
+		d[i] = y.Rate() - x.Rate()
+		q := (float64(x.Passed+y.Passed) + 0.5) / float64(x.N+y.N+1)
+		floor += q * (1 - q) * (1/float64(x.N) + 1/float64(y.N))
 	}
 	floor = math.Sqrt(floor / float64(len(base)))
 	used = floor
 	if len(d) > 1 {
-		used = math.Max(floor, stddev(d))
+		used = math.Max(floor, StdDev(d))
 	}
 	return floor, used
 }
@@ -83,18 +83,24 @@ const (
 	mostTrials = 200
 )
 
-// casesFor is the number of cases at which an effect would be found; false when no plan does.
-func casesFor(sd, alpha, effect float64) (int, bool) {
-	return firstWhere(2, mostCases, func(n int) bool { return newTTest(n, alpha).power(effect/sd) >= wantedPower })
+// CasesFor is the number of cases at which an effect would be found; false when no plan does.
+func CasesFor(sd, alpha, effect float64) (int, bool) {
+	return firstWhere(2, mostCases, func(n int) bool { return newTTest(n, alpha).power(effect/sd) >= WantedPower })
 }
 
-// trialsFor is the number of trials a side at which it would be, for the same n cases, when the scatter by chance
+// TrialsFor is the number of trials a side at which it would be, for the same n cases, when the scatter by chance
 // shrinks with the trials and the rest of sd stays. trials is the number a side now.
-func trialsFor(n int, floor, sd, trials, alpha, effect float64) (int, bool) {
+func TrialsFor(n int, floor, sd, trials, alpha, effect float64) (int, bool) {
 	stays, t := math.Max(0, sd*sd-floor*floor), newTTest(n, alpha)
 	return firstWhere(1, mostTrials, func(k int) bool {
-		return t.power(effect/math.Sqrt(stays+floor*floor*trials/float64(k))) >= wantedPower
+		return t.power(effect/math.Sqrt(stays+floor*floor*trials/float64(k))) >= WantedPower
 	})
+}
+
+// TrialsToTell is the number of trials a side at which some outcome of so many cases would have a p of at most level; false
+// when no plan does.
+func TrialsToTell(cases int, level float64) (int, bool) {
+	return firstWhere(1, mostTrials, func(k int) bool { return -float64(cases)*logChoose(2*k, k) <= math.Log(level) })
 }
 
 // firstWhere is the first whole number from lo to hi that satisfies a condition which stays true once it is.
