@@ -53,6 +53,7 @@ var owners = map[string][]string{
 	"github.com/google/renameio/v2":    {"result"},
 	"github.com/gofrs/flock":           {"result"},
 	"gonum.org/v1/gonum":               {"stats"},
+	"github.com/aclements/go-moremath": {"stats"},
 	"github.com/spf13/cobra":           {"cli"},
 	"github.com/spf13/pflag":           {"cli"},
 	"github.com/jedib0t/go-pretty/v6":  {"cli"},

@@ -1,7 +1,6 @@
 package stats
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -172,22 +171,6 @@ func SignFlipOf(d []int) (e Exact, ok bool) {
 }
 
 func abs(x int) int { return max(x, -x) }
-
-// Holm adjusts p-values so that the chance of any false alarm among them stays below the level they are held to. The
-// result is in the order of p.
-func Holm(p []float64) []float64 {
-	order := make([]int, len(p))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
-	adjusted, running := make([]float64, len(p)), 0.0
-	for rank, i := range order {
-		running = math.Max(running, math.Min(1, float64(len(p)-rank)*p[i]))
-		adjusted[i] = running
-	}
-	return adjusted
-}
 
 // LeastP is the smallest p that StratifiedExact could give for these numbers of trials, whatever the outcome.
 func LeastP(base, head []Tally) float64 {

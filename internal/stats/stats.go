@@ -3,7 +3,9 @@
 //
 //   - Did the cases change? [StratifiedExact], and [SignFlip] for cases like these; [Holm] where many are asked.
 //   - How large is it? [CaseMeanInterval] for one arm, [StratNewcombe] for two, [PairedT] for cases like these.
-//   - What could have been found? [MDE], [CasesFor], [TrialsFor].
+//   - What could have been found? [MDE], [CasesFor], [TrialsFor], and [VarianceSplit]: buy trials or cases?
+//   - Costs, tokens and times, case by case: [MedianOfPairs], [SignedRank]; of one case: [MannWhitney], [Shift].
+//   - Can a judge be trusted? [Confusion], [Corrected], [MajorityVote].
 //
 // It is pure: no clock, no random numbers, equal input gives equal bits. Distributions come from gonum. Every function is
 // held against values that other people's software computed (testdata/stats-oracles.json). What a test is good for stands
