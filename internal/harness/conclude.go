@@ -28,17 +28,19 @@ func conclude(ctx context.Context, t Task, ex executor.Exit, a account, complain
 		turns := seen.Turns
 		o.Turns, o.Usage = &turns, seen.Usage
 	}
-	for _, decide := range []func() bool{
-		func() bool { return o.byUs(ctx, t, ex, a, seen) },
-		func() bool { return o.byGateway(seen) },
-		func() bool { return o.byAgent(a) },
-	} {
-		if decide() {
-			return o
-		}
+	if !o.byUs(ctx, t, ex, a, seen) && !o.byGateway(seen) && !o.byAgent(a) {
+		o.byProcess(ex, a, complaint)
 	}
-	o.byProcess(ex, a, complaint)
+	o.overflow(t.Gateway == nil && a.Answered || seen.Turns > 0)
 	return o
+}
+
+// overflow makes a context that the agent filled a limit that it hit. One that was too long for its model from the
+// beginning is no doing of the agent: nothing was measured.
+func (o *Outcome) overflow(answered bool) {
+	if answered && o.Class == trace.ClassContextOverflow && (o.Stop == trace.StopError || o.Stop == trace.StopNoTerminalEvent) {
+		o.Stop, o.Class, o.Detail = trace.StopMaxTokens, "", "context overflow: "+o.Detail
+	}
 }
 
 // byUs is an end that we put to the agent. The class is there for a cell whose model never answered.
