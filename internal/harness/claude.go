@@ -87,9 +87,6 @@ func (h *claude) Probe(ctx context.Context, look func(string) (string, error), r
 func (h *claude) Drive(ctx context.Context, t Task, emit func(trace.Event)) (Outcome, error) {
 	argv, env := h.commandLine(t)
 	opening(t, trace.Session{Harness: "claude-code", Agent: argv[0], Argv: argv, Env: envNames(env)}, emit)
-	if t.Gateway == nil && t.Limits.MaxTurns > 0 {
-		emit(warning("max_turns is not enforced: this agent calls its models around the gateway"))
-	}
 	if err := layClaude(ctx, t); err != nil && ctx.Err() == nil {
 		return Outcome{}, err
 	}

@@ -237,6 +237,7 @@ func (c *claudeTalk) assistant(s *session, line []byte) {
 		c.cut = false
 		if l.Message.ID == "" || l.Message.ID != c.lastID {
 			c.turns++
+			s.turned(c.turns)
 		}
 		c.lastID = l.Message.ID
 	}

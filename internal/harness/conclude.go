@@ -53,6 +53,8 @@ func (o *Outcome) byUs(ctx context.Context, t Task, ex executor.Exit, a account,
 		o.Stop, o.Class, o.Detail = seen.Refused.Stop, seen.Refused.Class, seen.Refused.Detail
 	case errors.Is(cause, errStalled):
 		o.Stop, o.Class, o.Detail = trace.StopError, trace.ClassStalled, fmt.Sprintf("nothing came from the agent or its model for %s", idle)
+	case errors.Is(cause, errTurns):
+		o.Stop, o.Detail = trace.StopMaxTurns, fmt.Sprintf("turn limit of %d reached", t.Limits.MaxTurns)
 	case errors.Is(cause, errInterrupted):
 		o.Stop, o.Detail = trace.StopCancelled, "the responder interrupted the agent"
 	case ex.TimedOut:

@@ -205,6 +205,7 @@ func (g *geminiTalker) line(s *session, line []byte) {
 func (g *geminiTalker) answers() {
 	if g.fresh {
 		g.turns++
+		g.s.turned(g.turns)
 		g.fresh = false
 	}
 }

@@ -250,6 +250,7 @@ func (o *opencodeTalker) tool(p opencodePart) {
 // step is the end of one answer of the model and of the calls that it made.
 func (o *opencodeTalker) step(p opencodePart) {
 	o.turns++
+	o.s.turned(o.turns)
 	o.reason = p.Reason
 	u := claimed(trace.Usage{
 		Input: p.Tokens.Input, CacheRead: p.Tokens.Cache.Read, CacheWrite: p.Tokens.Cache.Write,

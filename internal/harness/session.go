@@ -23,6 +23,7 @@ const (
 var (
 	errStalled     = errors.New("stalled")
 	errInterrupted = errors.New("interrupted by the responder")
+	errTurns       = errors.New("more turns than allowed")
 	errDone        = errors.New("the agent told its end")
 )
 
@@ -92,6 +93,14 @@ func (s *session) emit(e trace.Event) {
 	}
 	s.watch.saw(e)
 	s.emitTo(e)
+}
+
+// turned says that the agent's own model has given n answers. Where no gateway counts them, and refuses the one above the
+// limit, an agent that goes on is ended here.
+func (s *session) turned(n int) {
+	if limit := s.task.Limits.MaxTurns; s.task.Gateway == nil && limit > 0 && n > limit {
+		s.cancel(errTurns)
+	}
 }
 
 // send gives the agent one line on its standard input.
