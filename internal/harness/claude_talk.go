@@ -626,8 +626,8 @@ func (c *claudeTalk) conclude(r claudeResult) {
 		a.Stop, a.Detail = trace.StopMaxTokens, "context overflow: "+a.Detail
 	case r.Terminal == "prompt_too_long":
 		a.Stop, a.Class = trace.StopError, trace.ClassContextOverflow
-	case r.Terminal == "aborted_tools":
-		a.Stop = trace.StopCancelled
+	case r.Terminal == "aborted_tools": // as at a SIGINT: had we interrupted it, that would count for more than its word
+		a.Stop, a.Class, a.Detail = trace.StopKilled, trace.ClassHarnessCrash, "it was interrupted, which Assay did not do: "+a.Detail
 	case c.cut:
 		a.Stop = trace.StopMaxTokens
 	case r.IsError || r.Subtype != "success":
