@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/assay-ci/assay/internal/gateway"
@@ -87,7 +88,7 @@ var acpAgents = []acpAgent{
 		configFile: ".gemini/settings.json",
 		config: func(acpSetup) (string, error) {
 			return `{"security":{"auth":{"selectedType":"gemini-api-key"},"folderTrust":{"enabled":false}},` +
-				`"privacy":{"usageStatisticsEnabled":false},"general":{"enableAutoUpdate":false}}`, nil
+				`"privacy":{"usageStatisticsEnabled":false},"general":{"enableAutoUpdate":false,"maxAttempts":` + strconv.Itoa(geminiAttempts) + `}}`, nil
 		},
 		skills:       ".gemini/skills",
 		instructions: ".gemini/GEMINI.md",

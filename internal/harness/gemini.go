@@ -92,6 +92,9 @@ func (h *gemini) Drive(ctx context.Context, t Task, emit func(trace.Event)) (Out
 	return closing(o, emit), nil
 }
 
+// geminiAttempts is how often the CLI asks for one answer. Its own 10 keep a dead provider busy for minutes.
+const geminiAttempts = 3
+
 // geminiSettings is the CLI's settings file. What it would ask a person, and what it would tell its maker, is off.
 func geminiSettings(servers []MCPServer) json.RawMessage {
 	type object = map[string]any
@@ -106,7 +109,7 @@ func geminiSettings(servers []MCPServer) json.RawMessage {
 	return asJSON(object{
 		"security":   object{"auth": object{"selectedType": "gemini-api-key"}, "folderTrust": object{"enabled": false}},
 		"privacy":    object{"usageStatisticsEnabled": false},
-		"general":    object{"enableAutoUpdate": false, "enableAutoUpdateNotification": false},
+		"general":    object{"enableAutoUpdate": false, "enableAutoUpdateNotification": false, "maxAttempts": geminiAttempts},
 		"mcpServers": mcp,
 	})
 }
