@@ -9,13 +9,7 @@ import (
 	"time"
 
 	"github.com/assay-ci/assay/internal/harness"
-	"github.com/assay-ci/assay/internal/responder"
 	"github.com/assay-ci/assay/internal/trace"
-)
-
-const (
-	calcPy    = "def add(a, b):\n    return a - b\n"
-	calcFixed = "def add(a, b):\n    return a + b\n"
 )
 
 // mcpServer is a tool server with one tool, whose name it takes from its environment.
@@ -39,18 +33,13 @@ func TestClaudeReal(t *testing.T) {
 	drive := func(t *testing.T, scenario, policy string, change func(*place)) (*place, harness.Outcome, []trace.Event) {
 		t.Helper()
 		p := newPlace(t, map[string]string{"calc.py": calcPy})
-		p.Model, p.Responder = "claude-sonnet-4-5", claudePolicy(t, policy)
+		p.Model, p.Responder = "claude-sonnet-4-5", policyOf(t, "policy: "+policy)
 		if change != nil {
 			change(p)
 		}
-		began := time.Now()
-		o, events := p.drive(t, build(t, "claude-code", "program: "+cli+"\nbase_url: "+models.url(scenario)+"\n"))
-		t.Logf("%s: %s %s in %s, %d swept, %s", scenario, o.Stop, o.Class, time.Since(began).Round(10*time.Millisecond), o.Swept, o.Detail)
-		if os.Getenv("ASSAY_SHOW") != "" {
-			t.Log(p.log.String())
-		}
-		if len(o.Survivors) > 0 || o.Version != "" && o.Version != "2.1.197" {
-			t.Errorf("version %s, survivors %q", o.Version, o.Survivors)
+		o, events := p.driveReal(t, build(t, "claude-code", "program: "+cli+"\nbase_url: "+models.url(scenario, "")+"\n"))
+		if o.Version != "" && o.Version != "2.1.197" {
+			t.Errorf("version %s", o.Version)
 		}
 		return p, o, events
 	}
@@ -122,7 +111,7 @@ func TestClaudeReal(t *testing.T) {
 			return skill, rules
 		}
 		before := len(models.requests(t))
-		_, o, events := drive(t, "skill", "auto-approve", func(p *place) { equip(t, p, marker, instructions) })
+		_, o, events := drive(t, "skill", "auto-approve", func(p *place) { p.equip(t, marker, instructions) })
 		if skill, rules := shown(before); o.Stop != trace.StopEndTurn || !skill || !rules {
 			t.Errorf("%+v; the model saw the skill: %v, the instructions: %v", o, skill, rules)
 		}
@@ -204,38 +193,4 @@ func TestClaudeReal(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 	})
-}
-
-func claudePolicy(t *testing.T, name string) responder.Responder {
-	t.Helper()
-	for _, k := range responder.Kinds {
-		if k.Name == name {
-			r, err := k.Build(settings(t, "{}"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return r
-		}
-	}
-	t.Fatalf("no policy %s", name)
-	return nil
-}
-
-// equip gives the task a skill called greeter and instructions.
-func equip(t *testing.T, p *place, description, instructions string) {
-	t.Helper()
-	root := t.TempDir()
-	for name, text := range map[string]string{
-		"skills/greeter/SKILL.md": "---\nname: greeter\ndescription: " + description + "\n---\nSay hi nicely.\n",
-		"rules.md":                instructions + "\n",
-	} {
-		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p.Extras.SkillsDir, p.Extras.InstructionsFile = filepath.Join(root, "skills"), filepath.Join(root, "rules.md")
 }
