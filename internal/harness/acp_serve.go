@@ -66,14 +66,15 @@ func (a *acpTalk) permission(f acpFrame) error {
 	for _, o := range p.Options {
 		ask.Options = append(ask.Options, trace.Option{ID: o.ID, Name: o.Name, Kind: o.Kind})
 	}
-	reply := a.s.ask(ask)
-	a.reply(f.ID, acpObject{"outcome": a.outcome(reply)})
-	if c != nil && reply.Outcome != responder.Allowed {
-		c.denied = true
-		if a.agent.silentDeny {
-			a.calls.end(c, "")
+	a.s.ask(ask, func(reply responder.Reply) {
+		a.reply(f.ID, acpObject{"outcome": a.outcome(reply)})
+		if c != nil && reply.Outcome != responder.Allowed {
+			c.denied = true
+			if a.agent.silentDeny {
+				a.calls.end(c, "")
+			}
 		}
-	}
+	})
 	return nil
 }
 
@@ -142,7 +143,9 @@ func (a *acpTalk) elicitation(f acpFrame) error {
 	if len(names) == 0 { // nothing to fill in: it only wants to be confirmed
 		ask.Questions = []trace.Question{{Text: p.Message}}
 	}
-	a.reply(f.ID, a.form(p.Schema.Fields, names, ask.Questions, a.s.ask(ask)))
+	a.s.ask(ask, func(reply responder.Reply) {
+		a.reply(f.ID, a.form(p.Schema.Fields, names, ask.Questions, reply))
+	})
 	return nil
 }
 
@@ -330,6 +333,9 @@ func (a *acpTalk) writeFile(f acpFrame) error {
 	name, err := a.inside(p.Path)
 	if err != nil {
 		return err
+	}
+	if a.s.ctx.Err() != nil {
+		return errors.New("the session is being ended, and nothing is written any more")
 	}
 	mode, err := a.modeOf(name)
 	if err == nil {

@@ -545,31 +545,57 @@ func TestACPCancelsBeforeTerm(t *testing.T) {
 	}
 }
 
-// A rule that interrupts ends the agent; its open request is cancelled, as the protocol wants it.
-func TestACPInterrupt(t *testing.T) {
+// A rule that interrupts ends the agent, and so does a responder that fails. The agent hears first that it was denied, and
+// what it does from then on is refused.
+func TestACPHearsItsDenyBeforeItIsEnded(t *testing.T) {
 	t.Parallel()
-	p := acpPlace(t, "")
-	p.Responder = scripted(t, "rules: [{kind: execute, do: interrupt}]\ndefault: allow")
-	heard := make(chan string, 9)
+	for rules, class := range map[string]trace.Class{
+		"rules: [{kind: execute, do: interrupt}]\ndefault: allow": "",
+		"rules: [{kind: execute, do: fail}]\ndefault: allow":      trace.ClassResponder,
+	} {
+		t.Run(rules, func(t *testing.T) {
+			t.Parallel()
+			p := acpPlace(t, "")
+			p.Responder = scripted(t, rules)
+			var heard []string
+			var events []trace.Event
+			task := p.Task
+			task.Exec = fake{files: p.Exec.Files(), run: asksAndIsDenied(&heard)}
+			o, err := build(t, "acp", anyAgent).Drive(t.Context(), task, func(e trace.Event) { events = append(events, e) })
+			if class == "" && (err != nil || o.Stop != trace.StopCancelled || o.Detail != "the responder interrupted the agent") || o.Class != class || (err != nil) != (class != "") {
+				t.Errorf("%+v, %v", o, err)
+			}
+			if len(heard) != 4 || !strings.Contains(heard[0], `"optionId":"n"`) || heard[1] != "session/cancel" ||
+				!strings.Contains(heard[2], `"outcome":"cancelled"`) || !strings.Contains(heard[3], "being ended") {
+				t.Errorf("heard %q", heard)
+			}
+			if _, there := p.file(t, "late.txt"); there {
+				t.Error("an agent that is being ended wrote a file")
+			}
+			if line := callLine(events); class == "" && line != "execute=denied execute=denied" {
+				t.Error(line)
+			}
+		})
+	}
+}
+
+// asksAndIsDenied plays an agent that asks for a permission, and on the way out for another one and for a file.
+func asksAndIsDenied(heard *[]string) func(context.Context, executor.Command) (executor.Exit, error) {
+	const ask = `{"jsonrpc":"2.0","id":%d,"method":"session/request_permission","params":{"toolCall":{"toolCallId":"c%[1]d","kind":"%s","rawInput":{"command":"rm"}},` +
+		`"options":[{"optionId":"y","kind":"allow_once","name":"y"},{"optionId":"n","kind":"reject_once","name":"n"}]}}`
 	prompt := 0
-	o, events := p.play(t, t.Context(), build(t, "acp", anyAgent), polite(func(id int, say func(string)) {
+	return polite(func(id int, say func(string)) {
 		prompt = id
-		say(`{"jsonrpc":"2.0","id":0,"method":"session/request_permission","params":{"toolCall":{"toolCallId":"c","kind":"execute","rawInput":{"command":"rm"}},` +
-			`"options":[{"optionId":"y","kind":"allow_once","name":"y"},{"optionId":"n","kind":"reject_once","name":"n"}]}}`)
+		say(fmt.Sprintf(ask, 0, "execute"))
 	}, func(answer string, say func(string)) {
-		heard <- answer
-		if len(heard) == 2 {
+		switch *heard = append(*heard, answer); len(*heard) {
+		case 2:
+			say(fmt.Sprintf(ask, 1, "execute"))
+			say(`{"jsonrpc":"2.0","id":2,"method":"fs/write_text_file","params":{"path":"late.txt","content":"x"}}`)
+		case 4:
 			say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"stopReason":"cancelled"}}`, prompt))
 		}
-	}))
-	got := []string{<-heard, <-heard} // in any order
-	if o.Stop != trace.StopCancelled || o.Detail != "the responder interrupted the agent" || !slices.Contains(got, "session/cancel") ||
-		!slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, `{"outcome":{"outcome":"cancelled"}}`) }) {
-		t.Errorf("%s: %s; heard %q", o.Stop, o.Detail, got)
-	}
-	if line := callLine(events); line != "execute=denied" {
-		t.Error(line)
-	}
+	})
 }
 
 func TestACPEnds(t *testing.T) {

@@ -72,10 +72,14 @@ func TestClaudeReal(t *testing.T) {
 		calls(t, events, "Bash denied", "Edit error")
 	})
 	t.Run("interrupt", func(t *testing.T) {
-		_, o, _ := drive(t, "deny", "auto-deny", func(p *place) { p.Responder = interrupting })
-		if o.Stop != trace.StopCancelled || !o.Answered {
-			t.Errorf("%+v", o)
+		p, o, events := drive(t, "deny", "auto-deny", func(p *place) { p.Responder = interrupting })
+		if _, there := p.file(t, "denied.txt"); o.Stop != trace.StopCancelled || !o.Answered || there {
+			t.Errorf("%+v, denied.txt there: %v", o, there)
 		}
+		if o.Exit == nil || o.Usage == nil { // it heard its deny and ended by itself
+			t.Errorf("exit %v, signal %q, usage %v", o.Exit, o.Signal, o.Usage)
+		}
+		calls(t, events, "Bash denied")
 	})
 	t.Run("ask", func(t *testing.T) {
 		_, o, events := drive(t, "ask", "auto-approve", nil)

@@ -460,17 +460,17 @@ func (c *claudeTalk) control(s *session, line []byte) {
 		l.Request.Input = json.RawMessage("{}")
 	}
 	c.call(s, c.agents[l.Request.Agent], l.Request.CallID, l.Request.Tool, l.Request.Input)
-	c.respond(s, map[string]any{"subtype": "success", "request_id": l.ID, "response": c.permit(s, l)})
+	c.permit(s, l)
 }
 
 func (c *claudeTalk) respond(s *session, response map[string]any) {
 	sendJSON(s, map[string]any{"type": "control_response", "response": response})
 }
 
-// permit puts a permission or a question to the responder and returns what the CLI is told.
-func (c *claudeTalk) permit(s *session, l claudeRequest) map[string]any {
-	id, input := l.Request.CallID, l.Request.Input
-	ask := trace.Ask{ID: l.ID, CallID: id, Name: l.Request.Tool, Kind: trace.KindOfTool(l.Request.Tool)}
+// permit puts a permission or a question to the responder and tells the CLI the reply.
+func (c *claudeTalk) permit(s *session, l claudeRequest) {
+	input := l.Request.Input
+	ask := trace.Ask{ID: l.ID, CallID: l.Request.CallID, Name: l.Request.Tool, Kind: trace.KindOfTool(l.Request.Tool)}
 	if ask.Kind == trace.ToolAsk {
 		ask.Questions = claudeQuestions(input)
 	}
@@ -478,7 +478,14 @@ func (c *claudeTalk) permit(s *session, l claudeRequest) map[string]any {
 		ask.Input = string(input)
 		ask.Options = []trace.Option{{ID: "allow", Name: "Allow", Kind: "allow_once"}, {ID: "deny", Name: "Deny", Kind: "reject_once"}}
 	}
-	reply := s.ask(ask)
+	s.ask(ask, func(reply responder.Reply) {
+		c.respond(s, map[string]any{"subtype": "success", "request_id": l.ID, "response": c.permitted(ask, input, reply)})
+	})
+}
+
+// permitted is a reply in the words of the CLI.
+func (c *claudeTalk) permitted(ask trace.Ask, input json.RawMessage, reply responder.Reply) map[string]any {
+	id := ask.CallID
 	if reply.Outcome != responder.Allowed {
 		c.denied[id] = true
 		return map[string]any{"behavior": "deny", "message": cmp.Or(reply.Reason, "denied by policy"), "interrupt": reply.Interrupt}

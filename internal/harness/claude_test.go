@@ -1,6 +1,7 @@
 package harness_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -349,6 +351,78 @@ func TestClaudeIsToldWhatTheRecordedOneWas(t *testing.T) {
 			}
 		}
 	}
+}
+
+// An agent that the responder ends hears first that it was denied, and gets two seconds to end by itself. What it asks
+// meanwhile is denied as well.
+func TestClaudeHearsItsDenyBeforeItIsEnded(t *testing.T) {
+	t.Parallel()
+	ask := func(id string) []byte {
+		return []byte(`{"type":"control_request","request_id":"` + id + `","request":{"subtype":"can_use_tool","tool_name":"Bash","tool_use_id":"t` + id + `","input":{"command":"ls"}}}` + "\n")
+	}
+	for _, c := range []struct {
+		name  string
+		r     responder.Responder
+		obeys bool
+		class trace.Class
+		took  time.Duration
+	}{
+		{"interrupted", interruptingOnce(), true, "", 0},
+		{"interrupted and deaf", interruptingOnce(), false, "", 2 * time.Second},
+		{"failed", nil, true, trace.ClassResponder, 0},
+		{"failed and deaf", nil, false, trace.ClassResponder, 2 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var heard []string
+				run := func(ctx context.Context, cmd executor.Command) (executor.Exit, error) {
+					if cmd.Argv[0] == "sh" {
+						return executor.Exit{}, nil
+					}
+					in := bufio.NewScanner(cmd.Stdin)
+					in.Scan() // initialize
+					in.Scan() // the prompt
+					for _, id := range []string{"1", "2"} {
+						cmd.Stdout.Write(ask(id))
+						in.Scan()
+						heard = append(heard, in.Text())
+					}
+					if !c.obeys {
+						<-ctx.Done()
+						return executor.Exit{Code: -1, Signal: "SIGTERM", Cancelled: true}, nil
+					}
+					return executor.Exit{Code: 1, Out: 1}, nil
+				}
+				var events []trace.Event
+				task := harness.Task{Model: "m", Prompt: "go", Home: "/home", Work: "/work", Exec: fake{run: run}, Responder: c.r}
+				began := time.Now()
+				o, err := build(t, "claude-code", "{}").Drive(t.Context(), task, func(e trace.Event) { events = append(events, e) })
+				if c.class == "" && (err != nil || o.Stop != trace.StopCancelled) || o.Class != c.class || (err != nil) != (c.class != "") || time.Since(began) != c.took {
+					t.Errorf("%+v, %v after %s", o, err, time.Since(began))
+				}
+				for i, line := range heard {
+					if !strings.Contains(line, `"behavior":"deny"`) || !strings.Contains(line, `"interrupt":true`) || !strings.Contains(line, fmt.Sprintf(`"request_id":"%d"`, i+1)) {
+						t.Errorf("heard %s", line)
+					}
+				}
+				if n := kindsOf(events); n[trace.KindPermissionRequest] != 2 || n[trace.KindPermissionResponse] != 2 {
+					t.Errorf("%v", n)
+				}
+			})
+		})
+	}
+}
+
+// interruptingOnce interrupts at the first ask and would allow the others.
+func interruptingOnce() responder.Responder {
+	first := true
+	return answering(func(a trace.Ask) (responder.Reply, error) {
+		if !first {
+			return responder.Reply{Choice: "allow", Outcome: responder.Allowed, By: "test"}, nil
+		}
+		first = false
+		return interrupting(a)
+	})
 }
 
 // A sub-agent in the background asks when the first result is long there.

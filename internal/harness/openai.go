@@ -73,7 +73,7 @@ func (h *openai) Drive(ctx context.Context, t Task, emit func(trace.Event)) (Out
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &session{ctx: ctx, task: t, emitTo: emit, cancel: cancel, watch: newWatch(idle, cancel)}
+	s := &session{ctx: ctx, task: t, emitTo: emit, cancel: cancel, leave: cancel, watch: newWatch(idle, cancel)}
 	defer s.watch.stop()
 	if t.Gateway != nil {
 		t.Gateway.OnActivity(s.watch.alive)
@@ -224,10 +224,11 @@ func (l *loop) allowed(c chatCall, kind trace.ToolKind, r *trace.Tool) bool {
 	if kind != trace.ToolEdit && kind != trace.ToolExecute {
 		return true
 	}
-	reply := l.s.ask(trace.Ask{
+	var reply responder.Reply
+	l.s.ask(trace.Ask{
 		ID: "ask-" + c.ID, CallID: c.ID, Name: c.Function.Name, Kind: kind, Input: c.Function.Arguments,
 		Options: []trace.Option{{ID: "allow", Name: "Allow", Kind: "allow_once"}, {ID: "reject", Name: "Reject", Kind: "reject_once"}},
-	})
+	}, func(r responder.Reply) { reply = r })
 	if reply.Outcome == responder.Allowed {
 		return true
 	}

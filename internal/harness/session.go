@@ -81,6 +81,9 @@ type session struct {
 	raw      []byte // of the line that is being understood, until an event carries it
 	rawLine  int
 	askFault error // the first that the responder had
+
+	ended error             // why the responder's reply ended the agent; nil: it did not
+	leave func(cause error) // ends an agent that has heard a last reply
 }
 
 // emit adds an event to the trace. The first one that a line gives rise to carries the line.
@@ -157,27 +160,49 @@ func (s *session) gentle(ex executor.Exit) executor.Exit {
 	return ex
 }
 
-// ask puts a permission or a question to the responder. Both sides are in the trace. When the responder cannot decide, the
-// reply denies and the agent is ended: the cell cannot be measured.
-func (s *session) ask(a trace.Ask) responder.Reply {
+// ask puts a permission or a question to the responder and gives the agent the reply by answer. Both sides are in the trace.
+// When the responder cannot decide, the reply denies and the agent is ended: the cell cannot be measured. An agent is ended
+// only after it was answered, and whatever it asks from then on is denied.
+func (s *session) ask(a trace.Ask, answer func(responder.Reply)) {
 	request, response := trace.KindPermissionRequest, trace.KindPermissionResponse
 	if len(a.Options) == 0 && len(a.Questions) > 0 {
 		request, response = trace.KindQuestion, trace.KindAnswer
 	}
 	s.emit(trace.Event{Kind: request, Ask: &a})
 	s.watch.pause()
-	reply, err := responder.Ask(s.ctx, s.task.Responder, a)
+	policy := s.task.Responder
+	if s.ended != nil {
+		policy = leaving{s.ended}
+	}
+	reply, err := responder.Ask(s.ctx, policy, a)
 	s.watch.resume()
+	reply.Interrupt = reply.Interrupt || err != nil
 	s.emit(trace.Event{Kind: response, Ask: &trace.Ask{
 		ID: a.ID, CallID: a.CallID, Choice: reply.Choice, Outcome: reply.Outcome, Answers: reply.Answers, By: reply.By, Reason: reply.Reason,
 	}})
-	if err != nil && s.ctx.Err() == nil && s.askFault == nil {
-		s.askFault = err
-		s.cancel(err)
-	} else if reply.Interrupt {
-		s.cancel(errInterrupted)
+	answer(reply)
+	switch {
+	case s.ended != nil || s.ctx.Err() != nil || !reply.Interrupt:
+		return
+	case err != nil:
+		s.askFault, s.ended = err, err
+	default:
+		s.ended = errInterrupted
 	}
-	return reply
+	s.leave(s.ended)
+}
+
+// leaving denies whatever is asked by an agent that is being ended.
+type leaving struct{ cause error }
+
+func (l leaving) Answer(context.Context, trace.Ask) (responder.Reply, error) {
+	return responder.Reply{}, fmt.Errorf("the agent is being ended: %w", l.cause)
+}
+
+// leaveSoon ends an agent whose protocol has no word for it but the reply that it was given: it gets to end by itself.
+func (s *session) leaveSoon(cause error) {
+	timer := time.AfterFunc(manners, func() { s.cancel(cause) })
+	context.AfterFunc(s.ctx, func() { timer.Stop() })
 }
 
 // drive runs the program to its end and tells how it ended. The caller emits the opening before and the closing after.
@@ -185,6 +210,7 @@ func (p program) drive(ctx context.Context, t Task, emit func(trace.Event)) (Out
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &session{ctx: ctx, task: t, emitTo: emit, stdin: newMailbox(), cancel: cancel, watch: newWatch(idle, cancel)}
+	s.leave = s.leaveSoon
 	defer s.watch.stop()
 	defer s.stdin.Close()
 	if t.Gateway != nil {
@@ -212,6 +238,7 @@ func (p program) drive(ctx context.Context, t Task, emit func(trace.Event)) (Out
 	run := ctx
 	q, quits := p.talker.(quitter)
 	if quits = quits && ctx.Err() == nil; quits {
+		s.leave = cancel
 		var end context.CancelFunc
 		run, end = s.gently(q)
 		defer end()
@@ -228,6 +255,9 @@ func (p program) drive(ctx context.Context, t Task, emit func(trace.Event)) (Out
 		ex = s.gentle(ex)
 	}
 	lines.flush()
+	if s.ended != nil {
+		cancel(s.ended) // also when the agent ended by itself
+	}
 	seen, err := out.state()
 	if err != nil {
 		return Outcome{}, err
