@@ -58,6 +58,9 @@ func (w *work) check(ctx context.Context, x IO, preflight bool) ([]run.Unreachab
 	if !preflight {
 		return nil, w.project.relate(w.kit.CheckReferences(ctx))
 	}
+	if _, _, err := w.seat(x, 1); err != nil {
+		return nil, err
+	}
 	unreached, err := w.kit.Preflight(ctx, w.plan.Cells, x.getenv("PATH"), x.getenv)
 	if err != nil {
 		return nil, w.project.relate(err)

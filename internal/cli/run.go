@@ -216,6 +216,11 @@ func measure(ctx context.Context, x IO, o runOptions, watch watch) (*bench.Bench
 	if err != nil {
 		return nil, usage(fmt.Errorf("--shard: %w", err))
 	}
+	if !o.Regrade {
+		if x, o.Jobs, err = w.seat(x, o.Jobs); err != nil {
+			return nil, err
+		}
+	}
 	ledger, err := result.Open(ctx, o.Out, time.Now)
 	if err != nil {
 		return nil, ledgerError(err)

@@ -58,6 +58,8 @@ func mainForTest() {
 //	serve DIR...             commits each folder to a repository and serves them by git's own server on loopback;
 //	                         sets $URL, and for each folder its commit, such as $COMMIT_upstream
 //	unserve                  stops that server
+//	sit N ANSWERS SCREEN PROGRAM ARG...
+//	                         runs a program at a terminal at which somebody types, see there
 //	github                   starts a fake GitHub and its runner, see startGitHub
 //
 // and the conditions gitserver, which holds where git has brought its server, and agents, which holds where real agents are
@@ -80,6 +82,7 @@ func TestScripts(t *testing.T) {
 			"serve":       serve,
 			"github":      startGitHub(t),
 			"samenumbers": sameNumbers,
+			"sit":         sit,
 		},
 		Condition: func(name string) (bool, error) {
 			switch name {

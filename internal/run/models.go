@@ -24,6 +24,16 @@ import (
 // UseGateway has the agents of the cells call their models through g. Without one, agents that call models cannot run.
 func (k *Kit) UseGateway(g *gateway.Gateway) { k.gateway = g }
 
+// AsksPerson tells whether the policy of the suite has a person decide, on a terminal that UseTerminal gives it. Then only
+// one cell may run at a time.
+func (k *Kit) AsksPerson() bool {
+	needy, ok := k.responder.(responder.Needy)
+	return ok && needy.Needs().Terminal
+}
+
+// UseTerminal has a person answer on t. Without one, a policy that asks a person fails closed.
+func (k *Kit) UseTerminal(t responder.Terminal) { k.terminal = t }
+
 // models returns what the agent of a cell may call; none when it calls none, or calls them around us.
 func (k *Kit) models(c plan.Cell) ([]gateway.Model, error) {
 	caller, ok := k.harnesses[c.Harness].Harness.(harness.Caller)

@@ -214,12 +214,6 @@ func (k *Kit) Preflight(ctx context.Context, cells []plan.Cell, path string, get
 	if err != nil {
 		return nil, err
 	}
-	if needy, ok := k.responder.(responder.Needy); ok && needy.Needs().Terminal && k.terminal == nil {
-		out = append(out, Unreachable{
-			What: "policy " + k.suite.Interaction.Kind, Text: "there is no terminal at which a person could answer; use another policy",
-			Required: true, Agent: true, Cells: slices.Concat(slices.Collect(maps.Values(byHarness))...),
-		})
-	}
 	for _, id := range slices.Sorted(maps.Keys(byHarness)) {
 		if err := k.harnesses[id].missing; err != nil {
 			out = append(out, Unreachable{What: "harness " + id, Text: err.Error(), Required: k.suite.Availability != "optional", Agent: true, Cells: byHarness[id]})
