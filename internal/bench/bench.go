@@ -76,6 +76,7 @@ func Make(m result.Manifest, results iter.Seq2[result.Result, error]) (Benchmark
 
 	arms := b.gather(m, order, cells, records)
 	b.Metadata = metadata(m, order, cells)
+	b.Metadata.Policy = policyNotes(m.Policy, records)
 	b.Fingerprint = fingerprint(m)
 	b.Simulated = len(b.Metadata.Simulated) > 0
 	b.summarizeArms(order, arms)
@@ -97,12 +98,13 @@ type record struct {
 	run            Run
 	attempts       int
 	model, version string
+	rules          []int      // of the policy that its asks met
 	agentCost      *float64   // of the last attempt
 	costs          []*float64 // of all attempts
 }
 
 func newRecord(r result.Result, evalID int) *record {
-	rec := &record{attempts: r.Attempt, model: r.Agent.Model, version: r.Agent.Version}
+	rec := &record{attempts: r.Attempt, model: r.Agent.Model, version: r.Agent.Version, rules: r.PolicyRules}
 	rec.run = Run{
 		EvalID: evalID, EvalName: r.Case, Configuration: r.Condition, RunNumber: r.Trial,
 		Expectations: []Expectation{}, Notes: []string{},
@@ -286,6 +288,30 @@ func (b *Benchmark) summarizeArms(order *order, arms map[ArmID]*arm) {
 	if order.baseline != "" && len(order.summary) > 1 {
 		b.RunSummary.Delta = delta(b.RunSummary.Conditions[0].Value, b.RunSummary.Conditions[1].Value)
 	}
+}
+
+// policyNotes says what a reader should know of the policy: what may not hold, and which of its rules no cell's agent met.
+func policyNotes(p *result.Policy, records map[cell]*record) []string {
+	if p == nil {
+		return nil
+	}
+	notes := slices.Clone(p.Warnings)
+	met := map[int]bool{}
+	ran := 0
+	for _, r := range records {
+		if r.run.Status.Scored() {
+			ran++
+		}
+		for _, n := range r.rules {
+			met[n] = true
+		}
+	}
+	for n := 1; n <= p.Rules && ran > 0; n++ {
+		if !met[n] {
+			notes = append(notes, fmt.Sprintf("rule %d of the %s policy matched nothing that an agent asked", n, p.Name))
+		}
+	}
+	return notes
 }
 
 func metadata(m result.Manifest, order *order, cells []cell) Metadata {

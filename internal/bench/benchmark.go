@@ -65,6 +65,7 @@ type Metadata struct {
 	Commit               string      `json:"commit"`    // that was measured; empty when not known
 	Untrusted            bool        `json:"untrusted"` // whoever is not trusted had a say in how it was measured
 	Simulated            []string    `json:"simulated_harnesses"`
+	Policy               []string    `json:"policy_notes,omitempty"` // what may not hold of the answers that agents got, and rules that met no ask
 	Cases                []Case      `json:"cases"`
 }
 

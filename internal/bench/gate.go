@@ -337,6 +337,9 @@ func (b *Benchmark) notes() []string {
 	if b.Simulated {
 		notes = append(notes, fmt.Sprintf("The agents of %s are scripted; no model drove them. Their numbers show what the tool does and say nothing about any model.", strings.Join(b.Metadata.Simulated, ", ")))
 	}
+	for _, text := range b.Metadata.Policy {
+		notes = append(notes, "The policy: "+text+".")
+	}
 	notes = append(notes, "A smaller diff is not better by itself; read it next to the pass rate.")
 	if n := b.Coverage.Planned - b.Coverage.Scored; n > 0 {
 		notes = append(notes, fmt.Sprintf("%d of %d planned cells were not scored; they are in no rate and all are listed.", n, b.Coverage.Planned))

@@ -83,6 +83,10 @@ func (w *work) build(ctx context.Context, x IO, sel plan.Selection, allow []stri
 	if w.kit, err = run.Build(w.suite, w.project.fsys, box, time.Now); err != nil {
 		return w.project.relate(err)
 	}
+	for _, warning := range w.project.relative(w.kit.Warnings()) {
+		fmt.Fprintln(x.Err, warning.Error())
+	}
+	w.suite.Warnings = append(w.suite.Warnings, w.kit.Warnings()...)
 	sel.Executor, sel.Rules = hostExecutor, gradingRules
 	sel.Versions = w.kit.Versions(ctx, x.getenv("PATH"))
 	if w.plan, err = plan.Expand(w.suite, sel); err != nil {
@@ -191,6 +195,7 @@ func (w *work) manifest() result.Manifest {
 		Tool: version(), Suite: s.Name, Digest: s.Digest, Seed: w.plan.Seed, Executor: hostExecutor,
 		Algorithm: diffscope.Algorithm, Rules: gradingRules, Created: time.Now().UTC().Truncate(time.Second), Host: hostFacts(),
 		Isolation: isolationOf(hostExecutor), Gate: manifestGate(s.Gate), Cells: w.plan.Cells,
+		Policy: w.kit.Policy(),
 	}
 	for _, h := range s.Harnesses {
 		m.Harnesses = append(m.Harnesses, w.kit.Describe(h))

@@ -26,13 +26,14 @@ var (
 	_ Prober  = (*acp)(nil)
 	_ Checker = (*acp)(nil)
 	_ Caller  = (*acp)(nil)
+	_ Asker   = (*acp)(nil)
 )
 
 type acpParams struct {
-	Agent    string   `yaml:"agent" doc:"an agent that Assay knows how to set up" rule:"oneof=claude-agent-acp codex-acp gemini opencode"`
-	Argv     []string `yaml:"argv" doc:"any other agent that speaks the protocol on its standard streams, no shell between; {model} {work} {home} {gateway} {key} {skills} {instructions} are filled in, other braces stay"`
+	Agent    string   `yaml:"agent" doc:"an agent that Assay knows how to set up: claude-agent-acp asks for permissions and asks questions, gemini and opencode ask for permissions, codex-acp never asks" rule:"oneof=claude-agent-acp codex-acp gemini opencode"`
+	Argv     []string `yaml:"argv" doc:"any other agent that speaks the protocol on its standard streams, no shell between; {model} {work} {home} {gateway} {key} {skills} {instructions} are filled in, other braces stay; nobody knows whether it asks before it acts"`
 	Program  string   `yaml:"program" doc:"the program of a known agent, when it is not on PATH under its own name"`
-	Mode     string   `yaml:"mode" doc:"the session mode to set instead of the one in which the agent asks before it acts"`
+	Mode     string   `yaml:"mode" doc:"the session mode to set instead of the one in which the agent asks before it acts; the policy is then auto-approve"`
 	Dialect  string   `yaml:"dialect" doc:"with argv: how the agent speaks to its model at {gateway}" rule:"oneof=anthropic chat responses gemini"`
 	upstream `yaml:",inline"`
 	Env      map[string]string `yaml:"env" doc:"environment of the program; values are filled in like argv" rule:"env"`
@@ -72,6 +73,19 @@ func buildACP(s Settings) (Harness, error) {
 		h.agent.mode = p.Mode
 	}
 	return h, errors.Join(faults...)
+}
+
+// Asks implements Asker. In a mode that is not its own an agent may act unasked.
+func (h *acp) Asks() (what []string, known bool) {
+	i := slices.IndexFunc(acpAgents, func(a acpAgent) bool { return a.name == h.params.Agent })
+	if i < 0 {
+		return nil, false
+	}
+	what = slices.Clone(acpAgents[i].asks)
+	if h.params.Mode != "" && h.params.Mode != acpAgents[i].mode {
+		what = slices.DeleteFunc(what, func(w string) bool { return w == "permission" })
+	}
+	return what, true
 }
 
 // Check implements Checker: a part of the condition that the agent is never told of would be lost without a word.

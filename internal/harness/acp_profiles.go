@@ -26,6 +26,7 @@ type acpAgent struct {
 	skills       string // folder, one folder a skill
 	instructions string
 
+	asks       []string // what it asks in that mode: permission, question
 	mode       string // of the session, when the one that it begins in is not the one in which it asks before it acts
 	stays      bool   // it does not end with its input
 	silentDeny bool   // it says nothing of a call that was denied
@@ -56,6 +57,7 @@ var acpAgents = []acpAgent{
 		skills:       ".claude/skills",
 		instructions: ".claude/CLAUDE.md",
 		mode:         "default",
+		asks:         []string{"permission", "question"},
 		nameOf:       func(u acpCallUpdate) string { return u.meta().ToolName },
 	},
 	{
@@ -93,6 +95,7 @@ var acpAgents = []acpAgent{
 		skills:       ".gemini/skills",
 		instructions: ".gemini/GEMINI.md",
 		mode:         "default",
+		asks:         []string{"permission"},
 		silentDeny:   true,
 		ownLimit:     "loop_detected",
 		nameOf: func(u acpCallUpdate) string {
@@ -113,6 +116,7 @@ var acpAgents = []acpAgent{
 		config:       opencodeACPConfig,
 		skills:       ".config/opencode/skills",
 		instructions: ".config/opencode/AGENTS.md",
+		asks:         []string{"permission"}, // its configuration says so
 		lastStep:     true,
 		nameOf: func(u acpCallUpdate) string { // later titles are for people
 			if u.Update == "tool_call" {

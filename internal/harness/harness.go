@@ -205,6 +205,13 @@ type Checker interface {
 	Check(t Task) error
 }
 
+// An Asker is a harness whose settings decide what its agent asks. Of any other, Kind.Asks holds.
+type Asker interface {
+	// Asks returns what the agent asks of the responder, in the words of Kind.Asks. known is false for an agent of which
+	// nobody knows whether it asks before it acts.
+	Asks() (what []string, known bool)
+}
+
 // opening emits the two events that begin every trace.
 func opening(t Task, s trace.Session, emit func(trace.Event)) {
 	if t.Model != "none" {

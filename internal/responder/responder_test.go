@@ -211,15 +211,18 @@ func TestAskWaitsNoLongerThanAMinute(t *testing.T) {
 	})
 }
 
-func TestUnusedRulesAreTold(t *testing.T) {
+func TestRulesThatWereUsedAreTold(t *testing.T) {
 	t.Parallel()
 	r := build(t, "scripted", "rules: [{kind: read, do: allow}, {kind: execute, do: deny}, {answer: x}]\ndefault: deny")
 	if _, err := responder.Ask(t.Context(), r, permission); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"scripted rule 1 matched no ask", "scripted rule 3 matched no ask"}
-	if diff := cmp.Diff(want, r.(responder.Reviewer).Unused()); diff != "" {
-		t.Error(diff)
+	ruled := r.(responder.Ruled)
+	if diff := cmp.Diff([]int{2}, ruled.Used()); diff != "" || ruled.Rules() != 3 || !ruled.ForQuestions() {
+		t.Errorf("%d rules, for questions %v: %s", ruled.Rules(), ruled.ForQuestions(), diff)
+	}
+	if fresh := ruled.Fresh(); len(fresh.Used()) != 0 || fresh.Rules() != 3 {
+		t.Errorf("a fresh one has used %v of %d", fresh.Used(), fresh.Rules())
 	}
 }
 

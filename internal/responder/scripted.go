@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"sync/atomic"
 
 	"github.com/assay-ci/assay/internal/trace"
@@ -30,15 +31,18 @@ type scripted struct {
 	fallback string
 }
 
-// A Reviewer is a policy that knows which of its rules never decided anything.
-type Reviewer interface {
-	// Unused describes the rules that no ask has met so far, in their order.
-	Unused() []string
+// A Ruled is a policy of rules, counted from 1, that knows which of them decided something.
+type Ruled interface {
+	Responder
+	Rules() int         // how many there are
+	ForQuestions() bool // some of them match questions only
+	Fresh() Ruled       // the policy with no rule used, for one cell
+	Used() []int        // the rules that an ask has met so far, in their order
 }
 
 var (
 	_ Responder = (*scripted)(nil)
-	_ Reviewer  = (*scripted)(nil)
+	_ Ruled     = (*scripted)(nil)
 )
 
 type rule struct {
@@ -140,13 +144,30 @@ func (r *rule) matches(ask trace.Ask, q *trace.Question) bool {
 		(r.question == nil || r.question.MatchString(q.Text))
 }
 
-// Unused implements Reviewer.
-func (s *scripted) Unused() []string {
-	var unused []string
+// Rules implements Ruled.
+func (s *scripted) Rules() int { return len(s.rules) }
+
+// ForQuestions implements Ruled.
+func (s *scripted) ForQuestions() bool {
+	return slices.ContainsFunc(s.rules, func(r *rule) bool { return r.question != nil || r.Answer != "" })
+}
+
+// Fresh implements Ruled.
+func (s *scripted) Fresh() Ruled {
+	fresh := &scripted{fallback: s.fallback}
+	for _, r := range s.rules {
+		fresh.rules = append(fresh.rules, &rule{ruleParams: r.ruleParams, input: r.input, question: r.question})
+	}
+	return fresh
+}
+
+// Used implements Ruled.
+func (s *scripted) Used() []int {
+	var used []int
 	for i, r := range s.rules {
-		if !r.used.Load() {
-			unused = append(unused, fmt.Sprintf("scripted rule %d matched no ask", i+1))
+		if r.used.Load() {
+			used = append(used, i+1)
 		}
 	}
-	return unused
+	return used
 }

@@ -56,7 +56,8 @@ type Result struct {
 	Unmeasured        *Unmeasured       `json:"unmeasured,omitempty"`
 	TraceChurn        *TraceChurn       `json:"trace_churn"` // nil: the trace shows no edits, or the tree was not measured
 	Agent             Agent             `json:"agent"`
-	ConditionVerified *bool             `json:"condition_verified"` // nil: not checked
+	ConditionVerified *bool             `json:"condition_verified"`     // nil: not checked
+	PolicyRules       []int             `json:"policy_rules,omitempty"` // of the policy that an ask of the agent met, from 1
 	Findings          []Finding         `json:"findings,omitempty"`
 	Started           time.Time         `json:"started"`
 	Took              Durations         `json:"took"`
@@ -154,6 +155,7 @@ type Manifest struct {
 	Harnesses  []Harness   `json:"harnesses"`
 	Conditions []Condition `json:"conditions"`
 	Cases      []Case      `json:"cases"`
+	Policy     *Policy     `json:"policy,omitempty"`
 	Shard      string      `json:"shard,omitempty"` // i/n when only that part of the cells is run here
 	Cells      []plan.Cell `json:"cells"`           // of the whole plan, whatever the shard
 }
@@ -186,6 +188,13 @@ type Harness struct {
 	Version   string   `json:"version,omitempty"`
 	Models    []string `json:"models"`
 	Simulated bool     `json:"simulated"` // its agents are scripted, no model answers
+}
+
+// A Policy is how the asks of the agents were answered, where more is to be said of it than the suite does.
+type Policy struct {
+	Name     string   `json:"name"`
+	Rules    int      `json:"rules,omitempty"`
+	Warnings []string `json:"warnings,omitempty"` // what may not hold
 }
 
 // A Condition is one condition of the run.

@@ -13,6 +13,7 @@ import (
 	"github.com/assay-ci/assay/internal/harness"
 	"github.com/assay-ci/assay/internal/plan"
 	"github.com/assay-ci/assay/internal/responder"
+	"github.com/assay-ci/assay/internal/result"
 	"github.com/assay-ci/assay/internal/sandbox"
 	"github.com/assay-ci/assay/internal/suite"
 )
@@ -29,6 +30,7 @@ type Kit struct {
 	now        func() time.Time
 	gateway    *gateway.Gateway   // nil: no agent can call a model
 	terminal   responder.Terminal // nil: nobody can be asked
+	warnings   suite.Problems
 }
 
 // An agent is a harness of the suite, built.
@@ -104,6 +106,24 @@ func Build(s *suite.Suite, fsys fs.FS, box *sandbox.Sandbox, now func() time.Tim
 		return nil, suite.Flatten(err)
 	}
 	return k, nil
+}
+
+// Warnings are what may not hold of the policy, and what of it can never apply.
+func (k *Kit) Warnings() suite.Problems { return k.warnings }
+
+// Policy is the policy as the manifest records it; nil for one that needs no record.
+func (k *Kit) Policy() *result.Policy {
+	p := result.Policy{Name: k.suite.Interaction.Kind}
+	if ruled, ok := k.responder.(responder.Ruled); ok {
+		p.Rules = ruled.Rules()
+	}
+	for _, w := range k.warnings {
+		p.Warnings = append(p.Warnings, w.Msg)
+	}
+	if p.Rules == 0 && p.Warnings == nil {
+		return nil
+	}
+	return &p
 }
 
 func buildHarness(b suite.Block) (agent, error) {

@@ -17,6 +17,7 @@ import (
 	"github.com/assay-ci/assay/internal/grade"
 	"github.com/assay-ci/assay/internal/harness"
 	"github.com/assay-ci/assay/internal/plan"
+	"github.com/assay-ci/assay/internal/responder"
 	"github.com/assay-ci/assay/internal/result"
 	"github.com/assay-ci/assay/internal/sandbox"
 	"github.com/assay-ci/assay/internal/suite"
@@ -53,6 +54,8 @@ type life struct {
 	outcome       harness.Outcome
 	grading       *sandbox.Place // made when the first grader asks for it
 	door          *gateway.Cell  // to the models; nil when there is none, or it is closed
+
+	ruled responder.Ruled // the policy of this cell, when it is one of rules
 
 	besideOnce sync.Once
 	besideDoor *gateway.Cell // for what is asked beside the agent
@@ -252,6 +255,9 @@ func (l *life) drive(ctx context.Context) error {
 	outcome, err := l.agent.Drive(ctx, l.request, w.Emit)
 	err = errors.Join(err, w.Close(), log.Close())
 	l.outcome = outcome
+	if l.ruled != nil {
+		l.res.PolicyRules = l.ruled.Used()
+	}
 	l.res.Agent = result.Agent{
 		Stop: outcome.Stop, Detail: outcome.Detail, FinalText: outcome.FinalText, Exit: outcome.Exit, Signal: outcome.Signal,
 		Turns: outcome.Turns, Usage: outcome.Usage, Model: outcome.Model, Version: orText(outcome.Version, l.agent.version),

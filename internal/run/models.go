@@ -170,6 +170,10 @@ func (l *life) doorName() string {
 
 // respond is the policy of the suite, with what it needs to decide in this cell.
 func (l *life) respond() responder.Responder {
+	if ruled, ok := l.kit.responder.(responder.Ruled); ok {
+		l.ruled = ruled.Fresh()
+		return l.ruled
+	}
 	needy, ok := l.kit.responder.(responder.Needy)
 	if !ok {
 		return l.kit.responder

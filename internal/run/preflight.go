@@ -61,17 +61,47 @@ func (k *Kit) checkConditions() error {
 	return errors.Join(faults...)
 }
 
-// checkPolicy refuses a policy that a harness would never be asked about: an agent that acts unasked cannot be denied.
+// checkPolicy refuses a policy that a harness would never be asked about: an agent that acts unasked cannot be denied. What
+// may not hold, and nobody can know, is a warning.
 func (k *Kit) checkPolicy() error {
+	policy := k.suite.Interaction
+	if policy.Kind == responder.AutoApprove {
+		return nil
+	}
+	ruled, _ := k.responder.(responder.Ruled)
 	var faults []error
 	for _, h := range k.suite.Harnesses {
-		kind := k.harnesses[h.ID].kind
-		if policy := k.suite.Interaction.Kind; policy != responder.AutoApprove && !slices.Contains(kind.Asks, "permission") {
-			faults = append(faults, k.suite.Interaction.Fault("policy",
-				fmt.Sprintf("harness %s (%s) acts without asking, so %s cannot be held", h.ID, kind.Name, policy), "use auto-approve, or a harness that asks"))
+		what, known := k.harnesses[h.ID].asks()
+		name := fmt.Sprintf("harness %s (%s)", h.ID, k.harnesses[h.ID].kind.Name)
+		switch {
+		case !known:
+			k.warn(policy.Fault("policy", fmt.Sprintf("nobody knows whether the agent of %s asks before it acts, so %s may not hold", name, policy.Kind), ""))
+			continue
+		case !slices.Contains(what, "permission"):
+			faults = append(faults, policy.Fault("policy",
+				fmt.Sprintf("%s acts without asking, so %s cannot be held", name, policy.Kind), "use auto-approve, or a harness that asks; see assay explain "+k.harnesses[h.ID].kind.Name))
+		}
+		if ruled != nil && ruled.ForQuestions() && !slices.Contains(what, "question") {
+			k.warn(policy.Fault("rules", fmt.Sprintf("the agent of %s never asks a question, so rules for questions do nothing there", name), ""))
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// asks returns what the agent asks of the responder; known is false when nobody can say.
+func (a agent) asks() (what []string, known bool) {
+	if asker, ok := a.Harness.(harness.Asker); ok {
+		return asker.Asks()
+	}
+	return a.kind.Asks, true
+}
+
+// warn keeps a fault as a warning.
+func (k *Kit) warn(fault error) {
+	for _, p := range suite.Flatten(fault) {
+		p.Level = suite.LevelWarning
+		k.warnings = append(k.warnings, p)
+	}
 }
 
 // asked lists what a condition wants of a harness.

@@ -54,6 +54,7 @@ func (r *runner) regrade(ctx context.Context, c plan.Cell, kept result.Result) (
 func (k *Kit) relive(ctx context.Context, c plan.Cell, e *result.Entry, kept result.Result) (result.Result, error) {
 	l := k.newLife(c, e)
 	l.res.Agent, l.res.Started, l.res.Earlier = kept.Agent, kept.Started, kept.Earlier
+	l.res.PolicyRules, l.res.ConditionVerified = kept.PolicyRules, kept.ConditionVerified
 	l.res.TraceChurn = kept.TraceChurn // same trace, same trees; the work folder that its paths lie in is gone
 	l.res.Took.Agent = kept.Took.Agent
 	l.outcome = harness.Outcome{
