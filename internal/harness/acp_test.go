@@ -56,7 +56,6 @@ func readFrames(t testing.TB, name string) []frame {
 type recorded struct {
 	frames []frame
 	stays  bool // it does not end with its input
-	chunk  int  // bytes a write; 0: a frame
 	cancel func()
 	differ []string // how what we sent differs from the recording
 }
@@ -65,7 +64,7 @@ func (r *recorded) run(ctx context.Context, c executor.Command) (executor.Exit, 
 	in := bufio.NewReader(c.Stdin)
 	for i, f := range r.frames {
 		if f.Dir == "<-" {
-			r.write(c.Stdout, append(f.Msg[:len(f.Msg):len(f.Msg)], '\n'))
+			c.Stdout.Write(append(f.Msg[:len(f.Msg):len(f.Msg)], '\n'))
 			continue
 		}
 		if bytes.Contains(f.Msg, []byte("session/cancel")) {
@@ -88,16 +87,6 @@ func (r *recorded) run(ctx context.Context, c executor.Command) (executor.Exit, 
 		return executor.Exit{Code: -1, Signal: "SIGTERM", Cancelled: true}, nil
 	}
 	return executor.Exit{}, nil
-}
-
-func (r *recorded) write(w io.Writer, p []byte) {
-	if r.chunk == 0 {
-		w.Write(p)
-		return
-	}
-	for part := range slices.Chunk(p, r.chunk) {
-		w.Write(part)
-	}
 }
 
 // meaning is a frame of ours without what may differ: our name, and what we offer.
@@ -210,41 +199,39 @@ func (p *place) play(t testing.TB, ctx context.Context, h harness.Harness, run f
 func TestACPRecordings(t *testing.T) {
 	t.Parallel()
 	for _, c := range acpRuns {
-		for _, chunk := range []int{0, 1, 1 << 20} {
-			t.Run(fmt.Sprintf("%s by %d", c.name, chunk), func(t *testing.T) {
-				t.Parallel()
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				p := acpPlace(t, c.policy)
-				r := &recorded{frames: readFrames(t, c.name), stays: strings.HasPrefix(c.name, "acp-codex/"), chunk: chunk, cancel: cancel}
-				o, events := p.play(t, ctx, build(t, "acp", c.settings), r.run)
-				for _, d := range r.differ {
-					t.Error(d)
-				}
-				if o.Stop != c.stop || o.Class != c.class {
-					t.Errorf("stop %s %s: %s", o.Stop, o.Class, o.Detail)
-				}
-				got := struct {
-					Usage, Calls, Model   string
-					Asks, Questions, Plan int
-				}{usageLine(o.Usage), callLine(events), o.Model, tally(events, trace.KindPermissionRequest), tally(events, trace.KindQuestion), tally(events, trace.KindPlan)}
-				want := got
-				want.Usage, want.Calls, want.Model = c.usage, strings.TrimSpace(c.calls), c.model
-				want.Asks, want.Questions, want.Plan = c.asks, c.questions, c.plans
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Error(diff)
-				}
-				if !strings.HasPrefix(o.FinalText, c.final) || c.final == "" && o.FinalText != "" {
-					t.Errorf("final text %q", o.FinalText)
-				}
-				if o.Version == "" || o.Answered != (c.stop != "error") {
-					t.Errorf("version %q, answered %v", o.Version, o.Answered)
-				}
-				if strings.HasSuffix(c.name, "/edit") || strings.HasSuffix(c.name, "/deny_reject") || strings.HasSuffix(c.name, "/ask_elicit") {
-					p.golden(t, strings.ReplaceAll(c.name, "/", "-"), events)
-				}
-			})
-		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			p := acpPlace(t, c.policy)
+			r := &recorded{frames: readFrames(t, c.name), stays: strings.HasPrefix(c.name, "acp-codex/"), cancel: cancel}
+			o, events := p.play(t, ctx, build(t, "acp", c.settings), r.run)
+			for _, d := range r.differ {
+				t.Error(d)
+			}
+			if o.Stop != c.stop || o.Class != c.class {
+				t.Errorf("stop %s %s: %s", o.Stop, o.Class, o.Detail)
+			}
+			got := struct {
+				Usage, Calls, Model   string
+				Asks, Questions, Plan int
+			}{usageLine(o.Usage), callLine(events), o.Model, tally(events, trace.KindPermissionRequest), tally(events, trace.KindQuestion), tally(events, trace.KindPlan)}
+			want := got
+			want.Usage, want.Calls, want.Model = c.usage, strings.TrimSpace(c.calls), c.model
+			want.Asks, want.Questions, want.Plan = c.asks, c.questions, c.plans
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+			if !strings.HasPrefix(o.FinalText, c.final) || c.final == "" && o.FinalText != "" {
+				t.Errorf("final text %q", o.FinalText)
+			}
+			if o.Version == "" || o.Answered != (c.stop != "error") {
+				t.Errorf("version %q, answered %v", o.Version, o.Answered)
+			}
+			if strings.HasSuffix(c.name, "/edit") || strings.HasSuffix(c.name, "/deny_reject") || strings.HasSuffix(c.name, "/ask_elicit") {
+				p.golden(t, strings.ReplaceAll(c.name, "/", "-"), events)
+			}
+		})
 	}
 }
 
@@ -316,7 +303,7 @@ func TestACPCutAnywhere(t *testing.T) {
 					o, events := p.play(t, t.Context(), h, func(ctx context.Context, c executor.Command) (executor.Exit, error) {
 						for _, f := range r.frames {
 							if f.Dir == "<-" {
-								r.write(c.Stdout, append(f.Msg[:len(f.Msg):len(f.Msg)], '\n'))
+								c.Stdout.Write(append(f.Msg[:len(f.Msg):len(f.Msg)], '\n'))
 							}
 						}
 						if part > 0 {

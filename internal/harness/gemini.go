@@ -135,6 +135,8 @@ type geminiTalker struct {
 	textLine int            // where it began
 	calls    int
 	open     map[string]openCall
+	streams  bool   // a line of the stream came
+	unread   []byte // the lines before it, which may be one document
 }
 
 // An openCall is a call of a tool whose result has not come.
@@ -180,9 +182,11 @@ func (g *geminiTalker) begin(s *session) {
 func (g *geminiTalker) line(s *session, line []byte) {
 	var l geminiLine
 	if err := json.Unmarshal(line, &l); err != nil {
+		g.keep(line)
 		s.emit(trace.Event{Kind: trace.KindOther})
 		return
 	}
+	g.streams = g.streams || l.Type != ""
 	if l.Type != "message" || l.Role != "assistant" {
 		g.flush()
 	}
@@ -200,7 +204,15 @@ func (g *geminiTalker) line(s *session, line []byte) {
 	case "result":
 		g.end(l)
 	default:
+		g.keep(line)
 		s.emit(trace.Event{Kind: trace.KindOther})
+	}
+}
+
+// keep keeps a line that is none of the stream, up to maxLine bytes of all of them.
+func (g *geminiTalker) keep(line []byte) {
+	if !g.streams && len(g.unread)+len(line) < maxLine {
+		g.unread = append(append(g.unread, line...), '\n')
 	}
 }
 
@@ -310,16 +322,72 @@ func (st *geminiStats) usage() *trace.Usage {
 	return &u
 }
 
+// A geminiDocument is what the CLI prints when it does not stream: its last answer and what it counted, by model.
+type geminiDocument struct {
+	Session  string  `json:"session_id"`
+	Response *string `json:"response"`
+	Error    *struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+	} `json:"error"`
+	Stats struct {
+		Models map[string]struct {
+			Tokens struct {
+				Total      *int64 `json:"total"`
+				Prompt     *int64 `json:"prompt"` // cached ones included
+				Candidates *int64 `json:"candidates"`
+				Cached     *int64 `json:"cached"`
+				Input      *int64 `json:"input"`
+			} `json:"tokens"`
+		} `json:"models"`
+	} `json:"stats"`
+}
+
+// document reads all that the CLI printed as one document, where that is what it is. It tells no calls.
+func (g *geminiTalker) document() {
+	var d geminiDocument
+	if g.streams || json.Unmarshal(g.unread, &d) != nil || d.Session == "" || d.Response == nil && d.Error == nil {
+		return
+	}
+	var sum *geminiStats
+	for name, m := range d.Stats.Models {
+		t := m.Tokens
+		if sum == nil {
+			g.account.Model = name
+			sum = &geminiStats{Total: t.Total, Prompt: t.Prompt, Output: t.Candidates, Cached: t.Cached, Input: t.Input}
+			continue
+		}
+		g.account.Model = "" // which of them is the main one is not told
+		sum = &geminiStats{
+			Total: plus(sum.Total, t.Total), Prompt: plus(sum.Prompt, t.Prompt), Output: plus(sum.Output, t.Candidates),
+			Cached: plus(sum.Cached, t.Cached), Input: plus(sum.Input, t.Input),
+		}
+	}
+	if u := sum.usage(); u != nil {
+		g.account.Usage, g.account.Answered = u, true
+		g.s.emit(trace.Event{Kind: trace.KindUsage, Usage: u})
+	}
+	if d.Error != nil {
+		f := geminiFault(d.Error.Type, d.Error.Message)
+		g.account.Stop, g.account.Class, g.account.Detail, g.account.LastFault = trace.StopError, f.Class, oneLine(f.Detail), &f
+		g.s.emit(trace.Event{Kind: trace.KindError, Err: &f})
+		return
+	}
+	g.account.Stop, g.account.FinalText = trace.StopEndTurn, *d.Response
+	g.s.emit(trace.Event{Kind: trace.KindAssistantText, Text: *d.Response})
+}
+
 func (g *geminiTalker) told() account {
 	g.flush()
+	g.document()
 	late := slices.SortedFunc(maps.Values(g.open), func(a, b openCall) int { return cmp.Compare(a.n, b.n) })
 	for _, c := range late {
 		c.tool.Status = trace.StatusNone
 		g.s.emit(trace.Event{Kind: trace.KindToolResult, Tool: &c.tool})
 	}
 	a := g.account
-	if a.Answered = g.turns > 0; a.Answered {
-		a.Turns = &g.turns
+	if g.turns > 0 {
+		a.Answered, a.Turns = true, &g.turns
 	}
 	return a
 }
