@@ -242,5 +242,6 @@ func fuzzStream(f *testing.F, d Dialect) {
 			}
 		}
 		_ = faultOf(500, in)
+		_ = answerText(d, in)
 	})
 }

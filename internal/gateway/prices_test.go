@@ -104,3 +104,29 @@ func TestCost(t *testing.T) {
 		}
 	}
 }
+
+// FuzzPrice prices any tokens of a model of any name: the cost is not known, or is what tokens can cost.
+func FuzzPrice(f *testing.F) {
+	f.Add("claude-haiku-4-5-20251001", int64(1000), int64(200), int64(30), int64(10), int64(50))
+	f.Add("gemini-2.5-pro", int64(300000), int64(0), int64(0), int64(0), int64(1))
+	f.Add("-2026-01-01\xff|../x", int64(-1), int64(1<<62), int64(1), int64(2), int64(0))
+	g := &Gateway{}
+	f.Fuzz(func(t *testing.T, model string, input, read, write, hour, output int64) {
+		p, ok := g.priceOf(model)
+		if again, okAgain := g.priceOf(undated(model)); ok && (!okAgain || again != p) {
+			t.Errorf("%q has another price without its date", model)
+		}
+		cost := p.cost(tokens{input: counted(input), cacheRead: counted(read), cacheWrite: counted(write), cacheWrite1h: counted(hour), output: counted(output)})
+		if cost != nil && (!ok || math.IsNaN(*cost) || math.IsInf(*cost, 0) || *cost < 0) {
+			t.Errorf("%q costs %v", model, *cost)
+		}
+	})
+}
+
+// counted is a number of tokens; one that is none is not known.
+func counted(n int64) *int64 {
+	if n < 0 {
+		return nil
+	}
+	return &n
+}

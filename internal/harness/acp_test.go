@@ -901,14 +901,15 @@ func TestACPResponderFails(t *testing.T) {
 
 func FuzzACP(f *testing.F) {
 	for _, name := range []string{"acp-claude/edit", "acp-gemini/deny_reject", "acp-opencode/edit", "acp-claude/ask_elicit", "acp-codex/err400"} {
-		var b bytes.Buffer
+		var theirs, all bytes.Buffer
 		for _, fr := range readFrames(f, name) {
 			if fr.Dir == "<-" {
-				b.Write(fr.Msg)
-				b.WriteByte('\n')
+				theirs.Write(append(fr.Msg, '\n'))
 			}
+			all.Write(append(fr.Msg, '\n')) // an agent may also send what only a client sends
 		}
-		f.Add(b.Bytes(), uint8(len(name)))
+		f.Add(theirs.Bytes(), uint8(len(name)))
+		f.Add(all.Bytes(), uint8(len(name)))
 	}
 	p := acpPlace(f, "")
 	var agents []harness.Harness
@@ -918,8 +919,13 @@ func FuzzACP(f *testing.F) {
 	f.Fuzz(func(t *testing.T, out []byte, which uint8) {
 		task := p.Task
 		task.Log = nil
+		told := make(chan []byte, 1)
 		task.Exec = fake{files: emptyFiles{}, run: func(ctx context.Context, c executor.Command) (executor.Exit, error) {
 			if c.Argv[0] != "sh" {
+				go func() {
+					b, _ := io.ReadAll(c.Stdin)
+					told <- b
+				}()
 				c.Stdout.Write(out)
 			}
 			return executor.Exit{}, nil
@@ -935,6 +941,11 @@ func FuzzACP(f *testing.F) {
 		})
 		if stops != 1 && err == nil {
 			t.Errorf("%d stops", stops)
+		}
+		for line := range bytes.Lines(<-told) {
+			if !json.Valid(line) {
+				t.Errorf("told %q", line)
+			}
 		}
 		if err := w.Close(); err != nil {
 			t.Error(err)

@@ -440,3 +440,41 @@ next:
 	}
 	return out.String()
 }
+
+// FuzzCommandTrace has an agent leave any bytes as its trace: ours stays whole, and tells no success of a failed agent.
+func FuzzCommandTrace(f *testing.F) {
+	for _, name := range []string{"command-trace", "script", "claude-truncate", "codex-subagent"} {
+		b, err := os.ReadFile(filepath.Join("testdata", name+".jsonl"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, 0)
+	}
+	f.Add([]byte("{\"kind\":\"usage\",\"usage\":{\"input\":9223372036854775807,\"scope\":\"step\"}}\n"+
+		"{\"kind\":\"usage\",\"usage\":{\"input\":1,\"cost_usd\":-1,\"scope\":\"step\"}}\n{\"kind\":\"stop\"}\n{\"kind\":\"tool_result\"}"), 7)
+	h := build(f, "command", `{stdin: prompt, argv: [agent, "{trace_file}"]}`)
+	f.Fuzz(func(t *testing.T, text []byte, code int) {
+		p := &place{Task: harness.Task{Model: "m", Prompt: "go", Work: "/w", Home: "/h"}}
+		p.Exec = fake{run: func(_ context.Context, c executor.Command) (executor.Exit, error) {
+			switch {
+			case c.Argv[0] == "agent":
+				return executor.Exit{Code: code}, nil
+			case c.Stdout != nil:
+				c.Stdout.Write(text)
+			}
+			return executor.Exit{}, nil
+		}}
+		o, events := p.drive(t, h)
+		writeTrace(t, events)
+		if code != 0 && o.Stop == trace.StopEndTurn {
+			t.Errorf("exit %d became a success", code)
+		}
+		if u := o.Usage; u != nil {
+			for _, n := range []*int64{u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning} {
+				if n != nil && *n < 0 {
+					t.Errorf("usage %s", compact(t, u))
+				}
+			}
+		}
+	})
+}

@@ -117,11 +117,9 @@ func TestRecordingsReadTheSameInPiecesOfAnySize(t *testing.T) {
 	t.Parallel()
 	everyRecording(t, func(t *testing.T, f feeding) {
 		o, whole, told := f.feed(t, f.said, 1<<20, executor.Exit{})
-		for _, size := range []int{1, 4093} {
-			p, again, toldAgain := f.feed(t, f.said, size, executor.Exit{})
-			if compact(t, p) != compact(t, o) || again != whole || toldAgain != told {
-				t.Errorf("in pieces of %d it is another run", size)
-			}
+		p, again, toldAgain := f.feed(t, f.said, 1, executor.Exit{})
+		if compact(t, p) != compact(t, o) || again != whole || toldAgain != told {
+			t.Error("byte by byte it is another run")
 		}
 	})
 }
@@ -140,7 +138,7 @@ func TestRecordingsKilledAtAnyLine(t *testing.T) {
 		agent, _, _ := strings.Cut(f.run, "/")
 		mark := endMarks[agent]
 		ends := lineEnds(f.said)
-		for _, i := range sampled(len(ends), 16) {
+		for _, i := range sampled(len(ends), min(8, 3+100_000/(1+len(f.said)))) {
 			begin := 0
 			if i > 0 {
 				begin = ends[i-1]
@@ -184,9 +182,9 @@ func sampled(n, most int) []int {
 func TestRecordingsWithBrokenLines(t *testing.T) {
 	t.Parallel()
 	everyRecording(t, func(t *testing.T, f feeding) {
-		for seed := range uint64(4) {
+		for seed := range uint64(3) {
 			random := rand.New(rand.NewPCG(seed, 7))
-			f.feed(t, damaged(random, f.said[:min(len(f.said), 32<<10)]), 1<<20, executor.Exit{})
+			f.feed(t, damaged(random, f.said[:min(len(f.said), 16<<10)]), 1<<20, executor.Exit{})
 		}
 	})
 }
