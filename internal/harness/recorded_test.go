@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/assay-ci/assay/internal/executor"
 	"github.com/assay-ci/assay/internal/harness"
@@ -332,6 +333,9 @@ func writeTrace(t testing.TB, events []trace.Event) string {
 		t.Fatal(err)
 	}
 	written, n := b.String(), 0
+	if !utf8.ValidString(written) {
+		t.Error("the trace is not UTF-8")
+	}
 	for e, err := range trace.Read(&b) {
 		if n++; err != nil || e.Seq != n || (e.Schema == trace.Schema) != (n == 1) || (e.Kind == trace.KindStop) != (n == len(events)) {
 			t.Fatalf("line %d of %d is %+v, %v", n, len(events), e, err)
