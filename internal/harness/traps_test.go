@@ -122,11 +122,20 @@ func TestEventsHaveTheTimeAtWhichTheirBytesCame(t *testing.T) {
 				if _, err := build(t, name, "{}").Drive(t.Context(), p.Task, w.Emit); err != nil {
 					t.Fatal(err)
 				}
-				w.Close()
+				if err := w.Close(); err != nil {
+					t.Fatal(err)
+				}
+				timed := 0
 				for e, err := range trace.Read(&b) {
 					if err != nil || e.RawLine > 0 && e.At != time.Duration(e.RawLine)*time.Second {
 						t.Errorf("%s of line %d came at %s, %v", e.Kind, e.RawLine, e.At, err)
 					}
+					if e.RawLine > 0 {
+						timed++
+					}
+				}
+				if timed < 2 {
+					t.Errorf("%d events name their line", timed)
 				}
 			})
 		})
