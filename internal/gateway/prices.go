@@ -19,10 +19,12 @@ type Price struct {
 	Long         *Price   `json:"long,omitempty" yaml:"long,omitempty"`                     // nil: not known
 }
 
-// A PriceList is what one provider asked for its models on one day.
+// A PriceList is what one provider asked for its models, as its source said on one day: a list that many keep up, not the
+// provider's own page. What the source does not say is not in it.
 type PriceList struct {
 	Provider string           `json:"provider"`
-	AsOf     string           `json:"as_of"` // date
+	AsOf     string           `json:"as_of"`  // date on which every row was held against the source
+	Source   string           `json:"source"` // with its version
 	Models   map[string]Price `json:"models"`
 }
 

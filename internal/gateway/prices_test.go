@@ -11,8 +11,8 @@ func TestPriceLists(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, l := range PriceLists() {
-		if _, err := time.Parse(time.DateOnly, l.AsOf); err != nil || l.Provider == "" || len(l.Models) == 0 {
-			t.Errorf("list %s of %s: %v", l.Provider, l.AsOf, err)
+		if _, err := time.Parse(time.DateOnly, l.AsOf); err != nil || l.Provider == "" || l.Source == "" || len(l.Models) == 0 {
+			t.Errorf("list %s of %s by %q: %v", l.Provider, l.AsOf, l.Source, err)
 		}
 		for name, p := range l.Models {
 			if seen[name] {
