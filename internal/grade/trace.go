@@ -185,7 +185,8 @@ func (t transcript) judgeTurns(e Evidence, v *verdict) error {
 }
 
 // judgeTokens compares the total. When a part of it was not measured, the rest is a lower bound: it can break the limit,
-// but not show that the limit holds.
+// but not show that the limit holds. A cache is no such part: a provider that tells nothing of reads from one counts them
+// as input, and one that tells nothing of writes has none.
 func (t transcript) judgeTokens(e Evidence, v *verdict) error {
 	if t.MaxTokens == nil {
 		return nil
@@ -197,12 +198,15 @@ func (t transcript) judgeTokens(e Evidence, v *verdict) error {
 	var total int64
 	var unknown []string
 	for _, part := range []struct {
-		name  string
-		count *int64
-	}{{"input", usage.Input}, {"cache_read", usage.CacheRead}, {"cache_write", usage.CacheWrite}, {"output", usage.Output}} {
-		if part.count == nil || *part.count < 0 {
+		name    string
+		count   *int64
+		ofCache bool
+	}{{"input", usage.Input, false}, {"cache_read", usage.CacheRead, true}, {"cache_write", usage.CacheWrite, true}, {"output", usage.Output, false}} {
+		switch {
+		case part.count == nil && part.ofCache:
+		case part.count == nil || *part.count < 0:
 			unknown = append(unknown, part.name)
-		} else {
+		default:
 			total += min(*part.count, math.MaxInt64/4) // an absurd number must not overflow into a small one
 		}
 	}

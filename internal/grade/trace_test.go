@@ -2,6 +2,7 @@ package grade
 
 import (
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"testing"
@@ -73,8 +74,10 @@ func TestTraceUnknownIsNotZero(t *testing.T) {
 		want   string
 	}{
 		{"turns", traceParams{MaxTurns: ptr(9)}, nil, "max_turns cannot be graded: the turns of this agent were not measured"},
-		{"no usage", traceParams{MaxTokens: n(9)}, nil, "max_tokens cannot be graded: input, cache_read, cache_write, output of this agent was not measured"},
-		{"part of the usage", traceParams{MaxTokens: n(9)}, &trace.Usage{Input: n(1), CacheRead: n(1), Output: n(1)},
+		{"no usage", traceParams{MaxTokens: n(9)}, nil, "max_tokens cannot be graded: input, output of this agent was not measured"},
+		{"no output", traceParams{MaxTokens: n(9)}, &trace.Usage{Input: n(1), CacheRead: n(1), CacheWrite: n(1)},
+			"max_tokens cannot be graded: output of this agent was not measured"},
+		{"a negative write", traceParams{MaxTokens: n(9)}, &trace.Usage{Input: n(1), CacheWrite: n(-1), Output: n(1)},
 			"max_tokens cannot be graded: cache_write of this agent was not measured"},
 		{"a negative count", traceParams{MaxTokens: n(9)}, &trace.Usage{Input: n(-5), CacheRead: n(1), CacheWrite: n(1), Output: n(1)},
 			"max_tokens cannot be graded: input of this agent was not measured"},
@@ -87,6 +90,12 @@ func TestTraceUnknownIsNotZero(t *testing.T) {
 			t.Parallel()
 			checkError(t, build(t, tt.params), Evidence{Trace: session, Usage: tt.usage}, tt.want)
 		})
+	}
+	// A provider without cache writes has none to tell of.
+	for _, limit := range []int64{6, 5} {
+		usage := &trace.Usage{Input: n(3), CacheRead: n(2), Output: n(1)}
+		sign := map[bool]string{true: "<=", false: ">"}[limit == 6]
+		check(t, build(t, traceParams{MaxTokens: n(limit)}), Evidence{Trace: session, Usage: usage}, limit == 6, fmt.Sprintf("tokens 6 %s %d", sign, limit))
 	}
 	// A lower bound that is over the limit is enough to know that the limit is broken.
 	e := Evidence{Trace: session, Usage: &trace.Usage{Input: n(10)}}
