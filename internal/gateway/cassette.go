@@ -168,7 +168,7 @@ func (r *Recorder) Add(x Exchange) error {
 
 func (r *Recorder) entry(x Exchange) *entry {
 	e := &entry{Lane: x.Lane, Ordinal: x.Ordinal, Dialect: x.Dialect, Path: r.secrets.String(x.Path), Status: x.Status, Cut: x.Cut}
-	e.Request = foldClean(x.Dialect, x.Request, r.secrets)
+	e.Request = foldClean(x, r.secrets)
 	e.Digest = digestFolded(e.Request)
 	for _, name := range []string{"Content-Type", "Retry-After", "X-Should-Retry"} {
 		if v := x.Header.Get(name); v != "" {
@@ -311,7 +311,7 @@ func (e *entry) check() error {
 // Next answers a request: of x, all up to Request is read. An error says how the request differs from the recorded one, or
 // that there is none; it is a sentence for people, of some thousand bytes at most.
 func (p *Player) Next(x Exchange) (Exchange, error) {
-	folded := foldClean(x.Dialect, x.Request, p.secrets)
+	folded := foldClean(x, p.secrets)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := place{x.Lane, x.Ordinal}

@@ -39,6 +39,9 @@ import (
 //	            process ids                  PID: 4711                                         {pid}
 //	            hex of 7 to 64 digits        commits, digests; also long numbers               {hex}
 //	            chunk ids of codex                                                             {chunk}
+//	responder,  the code of the lines        new for each call, so that no agent can end them  {nonce}
+//	judge       around what an agent wrote
+//	            the folders of a place       in what the agent wrote                           {place}/work, …
 //
 // Everything else is compared: model, prompts, tools, messages, settings.
 type folder struct {
@@ -48,8 +51,29 @@ type folder struct {
 
 // foldClean takes the secrets out of a request, and folds it: the other way round, a part of a secret could be folded and
 // the rest be seen. The result is JSON.
-func foldClean(d Dialect, request []byte, secrets *redact.Redactor) []byte {
-	return fold(d, secrets.Bytes(request))
+func foldClean(x Exchange, secrets *redact.Redactor) []byte {
+	request := secrets.Bytes(x.Request)
+	if ours(x.Lane) {
+		request = foldOurs(request)
+	}
+	return fold(x.Dialect, request)
+}
+
+var foldPlaces = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:/[^/\s"'\\<>]+)+/p\d{4,}/(work|home|tmp|env)\b`)
+})
+
+var foldNonces = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`=== BEGIN DATA ([0-9A-Za-z]{16,}) ===`)
+})
+
+// foldOurs folds what only requests of our own lanes have. An agent may write such a line itself; folding it hides one code
+// from the comparison, and nothing else.
+func foldOurs(request []byte) []byte {
+	for _, found := range foldNonces().FindAllSubmatch(request, -1) {
+		request = bytes.ReplaceAll(request, found[1], []byte("{nonce}"))
+	}
+	return foldPlaces().ReplaceAll(request, []byte("{place}/$1"))
 }
 
 func digestFolded(folded []byte) string { return fmt.Sprintf("%x", sha256.Sum256(folded)) }

@@ -493,3 +493,35 @@ func FuzzStreamCleaning(f *testing.F) {
 		}
 	})
 }
+
+// TestNoncesAreFolded: what encloses the words of an agent is new in each call and must not tell a replay from its recording;
+// what is asked must.
+func TestNoncesAreFolded(t *testing.T) {
+	t.Parallel()
+	ask := func(lane, nonce, place, criterion string) Exchange {
+		user := fmt.Sprintf("%s\n=== BEGIN DATA %s ===\nls %s/work/a\n=== END DATA %[2]s ===\n", criterion, nonce, place)
+		request := mustJSON(map[string]any{"system": "the code " + nonce, "messages": []any{map[string]string{"role": "user", "content": user}}})
+		return Exchange{Lane: lane, Ordinal: 1, Dialect: Chat, Path: "/chat/completions", Request: request, Status: 200, Body: []byte("{}")}
+	}
+	recorded := [3]string{"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "/tmp/assay-1/p123456", "It is good."}
+	for _, tt := range []struct {
+		name, lane string
+		now        [3]string
+		plays      bool
+	}{
+		{"judge", laneJudge, [3]string{"ZYXWVUTSRQPONMLKJIHGFEDCBA", "/home/me/p98765", "It is good."}, true},
+		{"responder", laneResponder, [3]string{"ZYXWVUTSRQPONMLKJIHGFEDCBA", "/home/me/p98765", "It is good."}, true},
+		{"another criterion", laneJudge, [3]string{"ZYXWVUTSRQPONMLKJIHGFEDCBA", "/tmp/assay-1/p123456", "It is bad."}, false},
+		{"not the agent's", laneMain, [3]string{"ZYXWVUTSRQPONMLKJIHGFEDCBA", "/tmp/assay-1/p123456", "It is good."}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			record(t, dir, "c/a/t1", ask(tt.lane, recorded[0], recorded[1], recorded[2]))
+			_, err := replay(t, dir, "c/a/t1").Next(question(ask(tt.lane, tt.now[0], tt.now[1], tt.now[2])))
+			if (err == nil) != tt.plays {
+				t.Errorf("replayed with %v", err)
+			}
+		})
+	}
+}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/assay-ci/assay/internal/diffscope"
 	"github.com/assay-ci/assay/internal/trace"
@@ -83,8 +85,16 @@ func readWork(ctx context.Context, e Evidence) (answer, account string, err erro
 	if events == 0 {
 		return "", "", errors.New("the trace has no event")
 	}
-	return bounded(answer), visible(taken.String()), nil
+	return bounded(placeless(answer)), visible(placeless(taken.String())), nil
 }
+
+var placePaths = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:/[^/\s"'\\<>]+)+/p\d{4,}/(work|home|tmp|env)\b`)
+})
+
+// placeless has the folders of the agent's place at the root: where they really were is new each time, says nothing of the
+// work, and would make two recordings of one judge differ.
+func placeless(text string) string { return placePaths().ReplaceAllString(text, "/$1") }
 
 // step is an event as a judge reads it; empty for one that is none of the agent's doing.
 func step(e trace.Event) string {
