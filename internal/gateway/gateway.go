@@ -63,6 +63,7 @@ type Options struct {
 	Prices       map[string]Price        // of the suite, by model; they go before those that Assay knows
 	Keys         func(env string) string // the value of an environment variable; nil: there are no keys
 	RunBudgetUSD float64                 // of all cells and lanes together; 0: no limit
+	SpentUSD     float64                 // of the budget, by earlier runs
 	Transport    http.RoundTripper       // to the providers; nil: plain HTTP without a proxy. Redirects are never followed
 	Now          func() time.Time        // nil: time.Now
 	Cassettes    Cassettes               // nil: nothing is recorded or played back
@@ -101,7 +102,7 @@ func New(o Options) (*Gateway, error) {
 		o.Transport = &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, ForceAttemptHTTP2: true, DisableCompression: true}
 	}
 	g := &Gateway{
-		opts: o, address: l.Addr().String(), served: make(chan struct{}), cells: map[string]*Cell{},
+		opts: o, spent: o.SpentUSD, address: l.Addr().String(), served: make(chan struct{}), cells: map[string]*Cell{},
 		playScript: playScript, after: time.After,
 		client: &http.Client{Transport: o.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
@@ -138,7 +139,11 @@ func (g *Gateway) Open(s Spec) (*Cell, error) {
 	return c, nil
 }
 
-// Spent is what all calls of the run cost so far in US dollars, as far as prices and usage are known.
+// Book counts money against the budget that an agent spent around the gateway, in US dollars.
+func (g *Gateway) Book(usd float64) { g.spend(&usd) }
+
+// Spent is what all calls of the run cost so far in US dollars, with what was booked and what earlier runs spent, as far as
+// prices and usage are known. Calls of cells under way are in it.
 func (g *Gateway) Spent() float64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
