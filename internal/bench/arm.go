@@ -18,6 +18,7 @@ type arm struct {
 	cases               map[string]*caseCells
 	models, versions    map[string]bool // as reported by scored cells
 	cost                Cost
+	beside              BesideCost
 }
 
 // caseCells are the cells of one case in one arm. Only cells of the screen are here: trials that were added because of
@@ -115,16 +116,12 @@ func (a *arm) add(name string, r *record) {
 }
 
 // spend adds what all attempts of a cell cost, whatever became of it.
-func (a *arm) spend(attempts []*float64) {
-	for _, usd := range attempts {
-		if usd == nil {
-			a.cost.Unknown++
-			continue
-		}
-		if a.cost.USD == nil {
-			a.cost.USD = new(float64)
-		}
-		*a.cost.USD += *usd
+func (a *arm) spend(r *record) {
+	for _, usd := range r.costs {
+		a.cost.add(usd)
+	}
+	for _, b := range r.beside {
+		a.beside.add(b)
 	}
 }
 
@@ -172,7 +169,7 @@ func (a *arm) tallies() []stats.Tally {
 func (a *arm) summary() Arm {
 	out := Arm{
 		ArmID: a.id, Baseline: a.baseline, Simulated: a.simulated, Models: sortedKeys(a.models), Versions: sortedKeys(a.versions),
-		Coverage: a.coverage(), NCases: len(a.cases), PassAt: []PassAt{}, Cost: a.cost,
+		Coverage: a.coverage(), NCases: len(a.cases), PassAt: []PassAt{}, Cost: a.cost, Beside: a.beside.both(),
 		CostUSD:  a.overCases(func(c *caseCells) []float64 { return c.cost }),
 		Tokens:   a.overCases(func(c *caseCells) []float64 { return c.tokens }),
 		Turns:    a.overCases(func(c *caseCells) []float64 { return c.turns }),

@@ -56,7 +56,7 @@ func Make(m result.Manifest, results iter.Seq2[result.Result, error]) (Benchmark
 	}
 	slices.SortFunc(cells, order.cells)
 
-	b := Benchmark{SchemaVersion: Schema, Missing: []Missing{}, Unplanned: []string{}, Unreadable: []string{}, Runs: []Run{}}
+	b := Benchmark{SchemaVersion: Schema, Judges: []Judge{}, Missing: []Missing{}, Unplanned: []string{}, Unreadable: []string{}, Runs: []Run{}}
 	records := make(map[cell]*record, len(cells))
 	for r, err := range results {
 		c := cell(r.Cell)
@@ -101,6 +101,8 @@ type record struct {
 	rules          []int      // of the policy that its asks met
 	agentCost      *float64   // of the last attempt
 	costs          []*float64 // of all attempts
+	beside         []result.Beside
+	judged         []result.Score // those of judges
 }
 
 func newRecord(r result.Result, evalID int) *record {
@@ -125,12 +127,14 @@ func newRecord(r result.Result, evalID int) *record {
 	}
 	if r.Status != result.Skipped {
 		rec.costs = append(rec.costs, rec.agentCost)
+		rec.beside = append(rec.beside, r.Beside)
 	}
 	if r.Status == result.Errored {
 		rec.run.Result.Errors++
 	}
 	for _, a := range r.Earlier {
 		rec.costs = append(rec.costs, a.CostUSD)
+		rec.beside = append(rec.beside, a.Beside)
 		if a.Status == result.Errored {
 			rec.run.Result.Errors++
 		}
@@ -141,6 +145,7 @@ func newRecord(r result.Result, evalID int) *record {
 	}
 	rec.run.measure(r)
 	rec.assert(r.Scores)
+	rec.judged = slices.DeleteFunc(slices.Clone(r.Scores), func(s result.Score) bool { return s.Judged == nil })
 	return rec
 }
 
@@ -224,13 +229,18 @@ func (b *Benchmark) gather(m result.Manifest, order *order, cells []cell, record
 		if r == nil {
 			continue
 		}
-		a.spend(r.costs)
+		a.spend(r)
+		for _, beside := range r.beside {
+			b.Beside.add(beside)
+		}
+		b.judged(r)
 		if r.run.Status == result.Skipped {
 			continue
 		}
 		b.Runs = append(b.Runs, r.run)
 		rows[c.Condition] = append(rows[c.Condition], scopeRow(r.run))
 	}
+	sortJudges(b.Judges)
 	for _, condition := range order.summary {
 		b.DiffScope = append(b.DiffScope, Of[[]ScopeRow]{condition, orEmpty(rows[condition])})
 	}

@@ -40,6 +40,8 @@ type Benchmark struct {
 	Origin        *Origin                 `json:"baseline_origin"` // of the stored baseline, or why there is none; nil when none was asked for
 	CaseArms      []CaseArm               `json:"case_arms"`       // what each arm did on each case, by case and arm
 	DiffScope     ByCondition[[]ScopeRow] `json:"diff_scope"`
+	Beside        BesideCost              `json:"beside"`     // what was asked of models beside the agents; in no cost of an arm
+	Judges        []Judge                 `json:"judges"`     // how far each judge can be trusted, by case and assertion
 	Missing       []Missing               `json:"missing"`    // planned cells that are in no rate
 	Unplanned     []string                `json:"unplanned"`  // records of no planned cell, by cell or folder; they enter nothing
 	Unreadable    []string                `json:"unreadable"` // records that could not be read; their cells are missing
@@ -124,6 +126,7 @@ type Arm struct {
 	SE        *float64  `json:"se"`        // of the mean of all trials, trials of one case together; nil under two cases
 	PassAt    []PassAt  `json:"pass_at"`
 	Cost      Cost      `json:"cost"`
+	Beside    Cost      `json:"beside"`   // of the responder and of judges, without calibration
 	CostUSD   *Estimate `json:"cost_usd"` // of a scored trial, median over cases; so are the following
 	Tokens    *Estimate `json:"tokens"`
 	Turns     *Estimate `json:"turns"`
@@ -138,6 +141,22 @@ type PassAt struct {
 	Any    *float64 `json:"pass_at_k"`
 	All    *float64 `json:"pass_hat_k"`
 	Reason string   `json:"reason,omitempty"`
+}
+
+// BesideCost is the money that was spent beside the agents, over all attempts of all planned cells.
+type BesideCost struct {
+	Responder   Cost `json:"responder"`
+	Judge       Cost `json:"judge"`
+	Calibration Cost `json:"calibration"` // of judges, once in a run
+}
+
+// A Judge is a model that judged an assertion of a case, over all cells of the case. A judge that was calibrated more than
+// once, in shards or a run that went on, has a row for each time that it did differently.
+type Judge struct {
+	Case      string `json:"case"`
+	Assertion string `json:"assertion"`
+	Cells     int    `json:"cells"` // that it was asked about, or refused for
+	result.Judged
 }
 
 // Cost is the money that all attempts of an arm spent, errored ones too.

@@ -60,6 +60,7 @@ func mainForTest() {
 //	unserve                  stops that server
 //	sit N ANSWERS SCREEN PROGRAM ARG...
 //	                         runs a program at a terminal at which somebody types, see there
+//	model                    starts a model on loopback that judges and answers, see startModel
 //	github                   starts a fake GitHub and its runner, see startGitHub
 //
 // and the conditions gitserver, which holds where git has brought its server, and agents, which holds where real agents are
@@ -83,6 +84,7 @@ func TestScripts(t *testing.T) {
 			"github":      startGitHub(t),
 			"samenumbers": sameNumbers,
 			"sit":         sit,
+			"model":       startModel,
 		},
 		Condition: func(name string) (bool, error) {
 			switch name {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+
+	"github.com/assay-ci/assay/internal/result"
 )
 
 // Calibrated is a grader that may have to be tried on work that people have judged.
@@ -15,6 +17,10 @@ type Calibrated interface {
 	// Calibrate is called once in a run, before the first cell is graded; without examples it does nothing. The error is
 	// ours: the judge could not be asked, or the examples could not be read.
 	Calibrate(ctx context.Context, ask Judge, caseDir fs.FS) error
+	// NeedsCalibration tells whether there are examples.
+	NeedsCalibration() bool
+	// Standing is what Calibrate found. The error says that the judge is not to be heard.
+	Standing() (result.Judged, error)
 }
 
 // An example is one line of a file of calibration: work that people have judged. A judge is shown of it what it is shown of
@@ -101,6 +107,9 @@ func (x example) work(p judgeParams) work {
 	return w
 }
 
+// NeedsCalibration implements Calibrated.
+func (j *judge) NeedsCalibration() bool { return j.Calibration != "" }
+
 // Calibrate implements Calibrated. An example is judged like a cell, with all its votes.
 func (j *judge) Calibrate(ctx context.Context, ask Judge, caseDir fs.FS) error {
 	if j.Calibration == "" {
@@ -169,6 +178,25 @@ func (f *fitness) ac1() float64 {
 // minInformed is the least sensitivity + specificity − 1 of a judge that is heard: half way between a coin and people.
 const minInformed = 0.5
 
+// calibration is the fitness as a result holds it; nil when there is none.
+func (f *fitness) calibration() *result.Calibration {
+	if f == nil {
+		return nil
+	}
+	return &result.Calibration{
+		Holding: f.tp + f.fn, HoldsPassed: f.tp, Failing: f.tn + f.fp, FailsRefused: f.tn, Undecided: f.undecided,
+		Kappa: f.kappa(), AC1: f.ac1(), Heard: f.informed(),
+	}
+}
+
+func (f *fitness) informed() bool { return f.sensitivity()+f.specificity()-1 >= minInformed }
+
+// Standing implements Calibrated.
+func (j *judge) Standing() (result.Judged, error) {
+	_, err := j.standing()
+	return result.Judged{Model: j.Model, Calibration: j.tried.Load().calibration()}, err
+}
+
 // standing says how far the judge can be trusted. The error is for one that is not to be heard.
 func (j *judge) standing() (string, error) {
 	if j.Calibration == "" {
@@ -180,7 +208,7 @@ func (j *judge) standing() (string, error) {
 	}
 	said := fmt.Sprintf("on %d examples the judge passed %d of the %d that hold and failed %d of the %d that do not (kappa %.2f, AC1 %.2f, %d undecided)",
 		f.tp+f.fn+f.tn+f.fp, f.tp, f.tp+f.fn, f.tn, f.tn+f.fp, f.kappa(), f.ac1(), f.undecided)
-	if f.sensitivity()+f.specificity()-1 < minInformed {
+	if !f.informed() {
 		return "", fmt.Errorf("the judge %s is no match for people, so it is not heard: %s", j.Model, said)
 	}
 	return said, nil

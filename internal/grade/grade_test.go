@@ -106,7 +106,7 @@ func check(t *testing.T, g Grader, e Evidence, passed bool, evidence string) {
 		t.Fatal(err)
 	}
 	value := map[bool]float64{true: 1}[passed]
-	want := result.Score{Passed: &passed, Value: &value, Text: got.Text, Evidence: evidence}
+	want := result.Score{Passed: &passed, Value: &value, Text: got.Text, Evidence: evidence, Judged: got.Judged}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("score (-want +got):\n%s", diff)
 	}

@@ -114,6 +114,14 @@ func (j *judge) text() string {
 }
 
 func (j *judge) Grade(ctx context.Context, e Evidence) (result.Score, error) {
+	judged, _ := j.Standing() // grade tells why it is not heard
+	s, err := j.grade(ctx, e, &judged)
+	s.Judged = &judged
+	return s, err
+}
+
+// grade counts the votes into judged.
+func (j *judge) grade(ctx context.Context, e Evidence, judged *result.Judged) (result.Score, error) {
 	if j.WithDiffScope && e.Scope == nil && e.ByAgent {
 		return score(j.text(), false, "the change could not be measured, and the agent's tree was the cause: "+e.Unmeasured, nil)
 	}
@@ -126,7 +134,7 @@ func (j *judge) Grade(ctx context.Context, e Evidence) (result.Score, error) {
 		return score(j.text(), false, "", err)
 	}
 	var v verdict
-	undecided, err := j.judgeAll(ctx, e, w, &v)
+	undecided, err := j.judgeAll(ctx, e, w, &v, judged)
 	if err == nil && v.passed() {
 		err = undecided
 	}
@@ -138,17 +146,19 @@ func (j *judge) Grade(ctx context.Context, e Evidence) (result.Score, error) {
 }
 
 // judgeAll judges every statement. undecided joins those without a majority; the error is a judge that cannot be asked.
-func (j *judge) judgeAll(ctx context.Context, e Evidence, w work, v *verdict) (undecided, err error) {
+func (j *judge) judgeAll(ctx context.Context, e Evidence, w work, v *verdict, judged *result.Judged) (undecided, err error) {
 	for i, statement := range j.statements {
 		b, err := j.decide(ctx, e.Judge, e.Log, statement, w)
 		if err != nil {
 			return nil, err
 		}
+		judged.Votes += b.votes
 		about := ""
 		if len(j.statements) > 1 {
 			about = fmt.Sprintf("statement %d ", i+1)
 		}
 		if holds, ok := b.majority(); ok {
+			judged.Agreed += max(len(b.yes), len(b.no))
 			v.add(holds, "%s%s", about, b.account(holds))
 		} else {
 			undecided = errors.Join(undecided, fmt.Errorf("%sis undecided: %s", about, b.counts()))

@@ -13,9 +13,11 @@ import (
 	"testing/fstest"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/assay-ci/assay/internal/diffscope"
+	"github.com/assay-ci/assay/internal/result"
 	"github.com/assay-ci/assay/internal/trace"
 )
 
@@ -446,6 +448,12 @@ func TestCalibratedJudge(t *testing.T) {
 			s, err := g.Grade(t.Context(), e)
 			if err != nil || !*s.Passed || !strings.Contains(s.Evidence, tt.want) {
 				t.Errorf("%+v, %v", s, err)
+			}
+			want := &result.Judged{Model: "m", Votes: 3, Agreed: 3, Calibration: &result.Calibration{
+				Holding: 25, HoldsPassed: 25, Failing: 25, FailsRefused: 25, Kappa: 1, AC1: 1, Heard: true,
+			}}
+			if diff := cmp.Diff(want, s.Judged); diff != "" {
+				t.Errorf("judged (-want +got):\n%s", diff)
 			}
 		})
 	}

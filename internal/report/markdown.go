@@ -30,6 +30,7 @@ func Markdown(b bench.Benchmark) ([]byte, error) {
 	w.arms(b, b.Arms)
 	w.line("%s", smallerIsNotBetter)
 	w.effort(b)
+	w.beside(b)
 	if len(b.Comparisons) > 0 {
 		w.line("## Comparisons")
 		w.comparisons(b)

@@ -21,6 +21,7 @@ const together = 2
 type Finished struct {
 	Entry  *Entry
 	Result Result
+	Kept   bool // the agent's work is that of an earlier attempt, and what it cost is in the journal already
 }
 
 // Commit makes each attempt the record of its cell. The records and all files beside them are on disk before the first
@@ -58,7 +59,7 @@ func (l *Ledger) Commit(batch ...Finished) error {
 	}
 	for _, f := range batch {
 		r := f.Result
-		n := Note{What: "committed", Cell: f.Entry.rel, Attempt: f.Entry.attempt, Status: r.Status, Class: r.Class, CostUSD: cost(r)}
+		n := Note{What: "committed", Cell: f.Entry.rel, Attempt: f.Entry.attempt, Status: r.Status, Class: r.Class, CostUSD: cost(f.spent())}
 		if err := l.spend(n); err != nil {
 			return err
 		}
@@ -67,7 +68,7 @@ func (l *Ledger) Commit(batch ...Finished) error {
 }
 
 // Commit makes the attempt the cell's record; see [Ledger.Commit].
-func (e *Entry) Commit(r Result) error { return e.ledger.Commit(Finished{e, r}) }
+func (e *Entry) Commit(r Result) error { return e.ledger.Commit(Finished{Entry: e, Result: r}) }
 
 // writeRecord writes the record, with the digests of all files of the attempt, under a name that no reader looks for.
 func (e *Entry) writeRecord(r Result) error {
@@ -157,9 +158,26 @@ func (l *Ledger) spend(n Note) error {
 	return l.Write(n, false)
 }
 
-func cost(r Result) *float64 {
-	if r.Agent.Usage == nil {
-		return nil
+// spent is the result without what an earlier attempt has paid for.
+func (f Finished) spent() Result {
+	r := f.Result
+	if f.Kept {
+		r.Agent.Usage, r.Beside.Responder = nil, nil
 	}
-	return r.Agent.Usage.CostUSD
+	return r
+}
+
+// cost is all that is known to have been spent on the last attempt: by the agent and beside it. Nil: nothing is known.
+func cost(r Result) *float64 {
+	var sum *float64
+	for _, u := range append(r.Beside.Parts(), r.Agent.Usage) {
+		if u == nil || u.CostUSD == nil {
+			continue
+		}
+		if sum == nil {
+			sum = new(float64)
+		}
+		*sum += *u.CostUSD
+	}
+	return sum
 }

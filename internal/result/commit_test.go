@@ -27,7 +27,7 @@ func TestCommitTogether(t *testing.T) {
 			}
 			fmt.Fprint(e.Create("trace.jsonl"), "second\n")
 			cells = append(cells, c)
-			batch = append(batch, Finished{e, Result{Cell: c, Status: Passed, Scores: []Score{}}})
+			batch = append(batch, Finished{Entry: e, Result: Result{Cell: c, Status: Passed, Scores: []Score{}}})
 		}
 		if err := l.Commit(batch...); err != nil {
 			t.Fatal(err)
@@ -61,7 +61,7 @@ func TestCommitTogetherStopsAtAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 		fmt.Fprint(e.Create("trace.jsonl"), "x\n")
-		cells, batch = append(cells, c), append(batch, Finished{e, Result{Cell: c, Status: Passed, Scores: []Score{}}})
+		cells, batch = append(cells, c), append(batch, Finished{Entry: e, Result: Result{Cell: c, Status: Passed, Scores: []Score{}}})
 	}
 	if err := os.Mkdir(filepath.Join(dir, Dir(cells[together]), newRecordName), 0o755); err != nil {
 		t.Fatal(err)

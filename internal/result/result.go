@@ -6,6 +6,7 @@
 package result
 
 import (
+	"slices"
 	"time"
 
 	"github.com/assay-ci/assay/internal/diffscope"
@@ -56,6 +57,7 @@ type Result struct {
 	Unmeasured        *Unmeasured       `json:"unmeasured,omitempty"`
 	TraceChurn        *TraceChurn       `json:"trace_churn"` // nil: the trace shows no edits, or the tree was not measured
 	Agent             Agent             `json:"agent"`
+	Beside            Beside            `json:"beside"`
 	ConditionVerified *bool             `json:"condition_verified"`     // nil: not checked
 	PolicyRules       []int             `json:"policy_rules,omitempty"` // of the policy that an ask of the agent met, from 1
 	Findings          []Finding         `json:"findings,omitempty"`
@@ -82,6 +84,39 @@ type Agent struct {
 	Swept     int              `json:"swept,omitempty"`
 }
 
+// Beside is what was asked of models beside the agent in one attempt: no part of it is in the usage of the agent. Nil was not
+// asked, or nobody answered; a nil cost is not known.
+type Beside struct {
+	Responder   *trace.Usage `json:"responder"`
+	Judge       *trace.Usage `json:"judge"`
+	Calibration *trace.Usage `json:"calibration"` // of judges of the case, in the attempt that first needed them; it serves the whole run
+}
+
+// Parts are the usages that are known.
+func (b Beside) Parts() []*trace.Usage {
+	return slices.DeleteFunc([]*trace.Usage{b.Responder, b.Judge, b.Calibration}, func(u *trace.Usage) bool { return u == nil })
+}
+
+// A Judged tells how far a judge can be trusted.
+type Judged struct {
+	Model       string       `json:"model"`
+	Votes       int          `json:"votes"`  // that were asked for, over all statements
+	Agreed      int          `json:"agreed"` // votes that said what was decided; those on an undecided statement did not
+	Calibration *Calibration `json:"calibration"`
+}
+
+// A Calibration says how a judge did on work that people have judged. Undecided examples count as judged wrong.
+type Calibration struct {
+	Holding      int     `json:"holding"`       // examples of which people say that the statement holds
+	HoldsPassed  int     `json:"holds_passed"`  // of these, passed by the judge
+	Failing      int     `json:"failing"`       // examples of which people say that it does not
+	FailsRefused int     `json:"fails_refused"` // of these, failed by the judge
+	Undecided    int     `json:"undecided"`
+	Kappa        float64 `json:"kappa"` // Cohen's
+	AC1          float64 `json:"ac1"`   // Gwet's
+	Heard        bool    `json:"heard"` // false: no match for people, so its cells are errored
+}
+
 // A Score is the outcome of one assertion. Errored: the grader could not tell; then Passed and Value are nil.
 type Score struct {
 	ID       string   `json:"id"`
@@ -93,6 +128,7 @@ type Score struct {
 	Text     string   `json:"text"`     // what was asserted
 	Evidence string   `json:"evidence"` // what was found
 	Error    string   `json:"error,omitempty"`
+	Judged   *Judged  `json:"judged,omitempty"` // of a judge
 }
 
 // Unmeasured says why a diff scope is missing.
@@ -133,7 +169,8 @@ type Attempt struct {
 	Status  Status      `json:"status"`
 	Class   trace.Class `json:"class,omitempty"`
 	Detail  string      `json:"detail,omitempty"`
-	CostUSD *float64    `json:"cost_usd"`
+	CostUSD *float64    `json:"cost_usd"` // of the agent
+	Beside  Beside      `json:"beside"`
 }
 
 // A Manifest is the plan of a run and all that was fixed before its first cell.

@@ -60,6 +60,7 @@ type task struct {
 type grader struct {
 	suite.Assertion
 	grade.Grader
+	trial *trial
 }
 
 // Owned builds one block of a suite and drops it: what comes back are the faults that only the room of its kind can find.
@@ -165,7 +166,7 @@ func buildTask(c suite.Case) (*task, error) {
 	faults := []error{err}
 	for _, a := range c.Assertions {
 		g, err := buildGrader(a.Block)
-		t.graders, faults = append(t.graders, grader{a, g}), append(faults, err)
+		t.graders, faults = append(t.graders, grader{a, g, &trial{}}), append(faults, err)
 	}
 	return t, errors.Join(faults...)
 }
@@ -183,5 +184,7 @@ func find[T any](rows []T, name func(T) string, b suite.Block) (T, error) {
 	return none, b.UnknownKind(names)
 }
 
-// spends tells whether a cell's agent may cost money, so that the journal must know of it before it starts.
-func (k *Kit) spends(c plan.Cell) bool { return !k.harnesses[c.Harness].kind.Simulated }
+// spends tells whether a cell may cost money, by its agent or beside it, so that the journal must know of it before it starts.
+func (k *Kit) spends(c plan.Cell) bool {
+	return !k.harnesses[c.Harness].kind.Simulated || len(k.asideModels(c)) > 0
+}

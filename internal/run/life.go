@@ -57,9 +57,8 @@ type life struct {
 
 	ruled responder.Ruled // the policy of this cell, when it is one of rules
 
-	besideOnce sync.Once
-	besideDoor *gateway.Cell // for what is asked beside the agent
-	besideErr  error
+	mu     sync.Mutex
+	asides map[string]*gateway.Cell // doors for what is asked beside the agent, by lane
 }
 
 // live gives a cell its life and returns its record, committed by nobody yet.
@@ -94,6 +93,7 @@ func (l *life) run(ctx context.Context) error {
 		{l.setup, &l.res.Took.Place},
 		{l.snapshotBefore, &l.res.Took.Scope},
 		{l.refer, &l.res.Took.Scope},
+		{l.calibrate, &l.res.Took.Grade},
 		{l.drive, &l.res.Took.Agent},
 		{l.stop, &l.res.Took.Agent},
 		{l.snapshotAfter, &l.res.Took.Scope},
@@ -459,12 +459,7 @@ func filesOf(t diffscope.Tree) iter.Seq2[sandbox.File, error] {
 
 // close gives back what is still open.
 func (l *life) close(ctx context.Context) error {
-	err := errors.Join(l.closeDoor(), l.leave(ctx))
-	if l.besideDoor != nil {
-		if seen := l.besideDoor.Close(); seen.Mismatch != "" {
-			err = errors.Join(err, &fault{trace.ClassCassette, errors.New(seen.Mismatch)})
-		}
-	}
+	err := errors.Join(l.closeDoor(), l.closeAsides(), l.leave(ctx))
 	if l.grading != nil {
 		err = errors.Join(err, l.grading.Close(ctx), l.task.assets.Verify())
 	}

@@ -151,19 +151,6 @@ func (l *life) openDoor(emit func(trace.Event)) error {
 	return nil
 }
 
-// beside opens the cell's door for what is asked of models beside its agent: by the responder and by judges. It has a
-// cassette of its own.
-func (l *life) beside() (*gateway.Cell, error) {
-	l.besideOnce.Do(func() {
-		if l.kit.gateway == nil {
-			l.besideErr = errors.New("there is no gateway to a model")
-			return
-		}
-		l.besideDoor, l.besideErr = l.kit.gateway.Open(gateway.Spec{Name: l.doorName() + "/beside"})
-	})
-	return l.besideDoor, l.besideErr
-}
-
 func (l *life) doorName() string {
 	return fmt.Sprintf("%s/%s-%s-%s/t%d", l.cell.Case, l.cell.Harness, l.cell.Model, l.cell.Condition, l.cell.Trial)
 }
@@ -182,7 +169,7 @@ func (l *life) respond() responder.Responder {
 	if m := needy.Needs().Model; m != nil {
 		zero := 0.0
 		r.Complete = func(ctx context.Context, system, user string) (string, error) {
-			door, err := l.beside()
+			door, err := l.beside("responder")
 			if err != nil {
 				return "", err
 			}
@@ -203,11 +190,16 @@ func policyModel(m *responder.Model) gateway.Model {
 
 // judge asks a model about the work of the cell.
 func (l *life) judge(ctx context.Context, r grade.JudgeRequest) (string, error) {
-	door, err := l.beside()
+	door, err := l.beside("judge")
 	if err != nil {
 		return "", err
 	}
-	return door.Complete(ctx, "judge", gateway.Prompt{Model: l.kit.judgeModel(r.Model), System: r.System, User: r.User})
+	return l.kit.judgeBy(ctx, door, r)
+}
+
+// judgeBy asks a judge through a door.
+func (k *Kit) judgeBy(ctx context.Context, door *gateway.Cell, r grade.JudgeRequest) (string, error) {
+	return door.Complete(ctx, "judge", gateway.Prompt{Model: k.judgeModel(r.Model), System: r.System, User: r.User})
 }
 
 // judgeModel is where the model of a judge is: with the agents under test when one of them has it, else with the provider

@@ -43,7 +43,7 @@ func (r *runner) regrade(ctx context.Context, c plan.Cell, kept result.Result) (
 	if err != nil {
 		return false, entry.Abandon("errored", res)
 	}
-	if err := entry.Commit(res); err != nil {
+	if err := r.Ledger.Commit(result.Finished{Entry: entry, Result: res, Kept: true}); err != nil {
 		return false, err
 	}
 	r.tell(Event{Kind: Finished, Cell: c, Result: &res, Attempt: 1})
@@ -55,6 +55,7 @@ func (k *Kit) relive(ctx context.Context, c plan.Cell, e *result.Entry, kept res
 	l := k.newLife(c, e)
 	l.res.Agent, l.res.Started, l.res.Earlier = kept.Agent, kept.Started, kept.Earlier
 	l.res.PolicyRules, l.res.ConditionVerified = kept.PolicyRules, kept.ConditionVerified
+	l.res.Beside.Responder = kept.Beside.Responder
 	l.res.TraceChurn = kept.TraceChurn // same trace, same trees; the work folder that its paths lie in is gone
 	l.res.Took.Agent = kept.Took.Agent
 	l.outcome = harness.Outcome{
@@ -77,7 +78,7 @@ func (k *Kit) relive(ctx context.Context, c plan.Cell, e *result.Entry, kept res
 
 // assess measures and grades the work, up to the first thing that cannot be done.
 func (l *life) assess(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{l.refer, l.measure, l.grade} {
+	for _, step := range []func(context.Context) error{l.refer, l.calibrate, l.measure, l.grade} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -149,10 +149,34 @@ func (r *runner) skip(c plan.Cell) (result.Reason, string) {
 	if text, ok := r.Unreached[c.Key]; ok {
 		return result.Unavailable, text
 	}
-	if r.MaxCost > 0 && r.Ledger.Spent() >= r.MaxCost {
-		return result.BudgetSpent, fmt.Sprintf("the run's budget of %.2f USD is spent (%.2f)", r.MaxCost, r.Ledger.Spent())
+	if text := r.overBudget(); text != "" {
+		return result.BudgetSpent, text
 	}
 	return "", ""
+}
+
+// overBudget says that no more money may be spent; empty when it may.
+func (r *runner) overBudget() string {
+	spent := r.Ledger.Spent()
+	if r.kit.gateway != nil {
+		spent = max(spent, r.kit.gateway.Spent()) // which knows what cells under way have spent, responder and judges too
+	}
+	switch {
+	case r.MaxCost <= 0:
+		return ""
+	case spent >= r.MaxCost:
+		return fmt.Sprintf("the run's budget of %.2f USD is spent (%.2f, over by %.2f)", r.MaxCost, spent, spent-r.MaxCost)
+	case r.kit.gateway != nil && r.kit.gateway.BudgetSpent():
+		return fmt.Sprintf("the run's budget of %.2f USD cannot be enforced: too many answers did not tell what they used", r.MaxCost)
+	}
+	return ""
+}
+
+// bookAround counts against the budget what an agent says that it spent around the gateway.
+func (k *Kit) bookAround(r result.Result) {
+	if u := r.Agent.Usage; k.gateway != nil && u != nil && u.CostUSD != nil && u.Source != "gateway" {
+		k.gateway.Book(*u.CostUSD)
+	}
 }
 
 func (r *runner) commitSkipped(c plan.Cell, reason result.Reason, text string) error {
@@ -178,18 +202,19 @@ func (r *runner) attempts(ctx context.Context, c plan.Cell, why string) error {
 		}
 		r.tell(Event{Kind: Started, Cell: c, Attempt: n})
 		res := r.kit.live(ctx, c, entry)
+		r.kit.bookAround(res)
 		if ctx.Err() != nil {
 			return errors.Join(ErrInterrupted, entry.Abandon("interrupted", res))
 		}
 		res.Earlier = earlier
-		if res.Status != result.Errored || n > r.Retries || !retryable(res.Class) {
+		if res.Status != result.Errored || n > r.Retries || !retryable(res.Class) || r.kit.misjudged(c) || r.overBudget() != "" {
 			return r.commit(entry, c, res, n)
 		}
 		if err := entry.Abandon("errored", res); err != nil {
 			return err
 		}
 		earlier = append(earlier, result.Attempt{
-			Attempt: entry.Attempt(), Status: res.Status, Class: res.Class, Detail: res.Detail, CostUSD: costOf(res),
+			Attempt: entry.Attempt(), Status: res.Status, Class: res.Class, Detail: res.Detail, CostUSD: costOf(res), Beside: res.Beside,
 		})
 		wait := r.Backoff(n)
 		r.tell(Event{Kind: Retrying, Cell: c, Result: &res, Attempt: n, Wait: wait})
