@@ -21,8 +21,9 @@ func (o runOptions) modelKeys(x IO) func(string) string {
 }
 
 // openGateway starts the gateway through which all models of a run are called.
-func (w *work) openGateway(x IO, cells []plan.Cell, o runOptions) (*gateway.Gateway, error) {
-	options := gateway.Options{Keys: o.modelKeys(x)}
+// spent is what earlier runs have spent of the budget.
+func (w *work) openGateway(x IO, cells []plan.Cell, o runOptions, spent float64) (*gateway.Gateway, error) {
+	options := gateway.Options{Keys: o.modelKeys(x), RunBudgetUSD: w.budget(o, len(cells)), SpentUSD: spent}
 	names, err := w.kit.KeyNames(cells)
 	if err != nil {
 		return nil, w.project.relate(err)

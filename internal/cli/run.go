@@ -233,7 +233,7 @@ func measure(ctx context.Context, x IO, o runOptions, watch watch) (*bench.Bench
 	if err != nil {
 		return nil, err
 	}
-	models, err := w.openGateway(x, cells, o)
+	models, err := w.openGateway(x, cells, o, ledger.Spent())
 	if err != nil {
 		return nil, err
 	}
