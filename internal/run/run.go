@@ -165,11 +165,19 @@ func (r *runner) overBudget() string {
 	case r.MaxCost <= 0:
 		return ""
 	case spent >= r.MaxCost:
-		return fmt.Sprintf("the run's budget of %.2f USD is spent (%.2f, over by %.2f)", r.MaxCost, spent, spent-r.MaxCost)
+		return fmt.Sprintf("the run's budget of %s USD is spent (%s, over by %s)", usd(r.MaxCost), usd(spent), usd(spent-r.MaxCost))
 	case r.kit.gateway != nil && r.kit.gateway.BudgetSpent():
-		return fmt.Sprintf("the run's budget of %.2f USD cannot be enforced: too many answers did not tell what they used", r.MaxCost)
+		return fmt.Sprintf("the run's budget of %s USD cannot be enforced: too many answers did not tell what they used", usd(r.MaxCost))
 	}
 	return ""
+}
+
+// usd is an amount of money; small ones keep the digits that tell them from nothing.
+func usd(v float64) string {
+	if v > 0 && v < 0.095 {
+		return fmt.Sprintf("%.4f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
 }
 
 // bookAround counts against the budget what an agent says that it spent around the gateway.
