@@ -20,7 +20,7 @@ type judgeParams struct {
 	Votes         int    `yaml:"votes" doc:"how often each statement is judged, an odd number; most votes decide" default:"3" rule:"min=1,max=15"`
 	WithDiffScope bool   `yaml:"with_diff_scope" doc:"the judge sees the size of the change as it was measured, and the patch" default:"false"`
 	WithTrace     bool   `yaml:"with_trace" doc:"the judge sees what the agent said and did, without the names of its tools" default:"false"`
-	Calibration   string `yaml:"calibration" doc:"file of the case with work that people have judged, as JSON lines; a judge that is no match for them is not heard" rule:"path"`
+	Calibration   string `yaml:"calibration" doc:"file of the case with work that people have judged, as JSON lines; one that passes what they fail, or fails what they pass, so often that sensitivity and specificity add up to less than 1.5 is not heard" rule:"path"`
 }
 
 // judge has a model judge the agent's work, one statement a call. The model sees the task, the work and nothing of where
