@@ -72,7 +72,7 @@ func Main(ctx context.Context, args []string, x IO) int {
 		return executor.Supervise(args[1:]) // first, and alone: this path is taken once for every command of a cell
 	}
 	if err := executor.Harden(); err != nil {
-		fmt.Fprintf(x.Err, "assay: warning: agents of this user could read our memory: %v\n", err)
+		fmt.Fprintf(x.Err, "assay: warning: agents could read our memory or our environment: %v\n", err)
 	}
 	switch {
 	case isAction(args, x):

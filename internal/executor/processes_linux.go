@@ -13,15 +13,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Harden makes this process fit to run agents: other processes of the user can neither trace it nor read its memory and
-// environment, and what a killed supervisor leaves behind becomes its child, where NewHost's places find and end it.
-// Call it once, first thing in main.
+// Harden makes this process fit to run agents: other processes of the user can neither trace it nor read its memory, no
+// process finds a value in what the kernel tells of its environment, and what a killed supervisor leaves behind becomes
+// its child, where NewHost's places find and end it. Root can still read its memory, and the environment of whoever
+// started it. Call it once, first thing in main, and after the environment was copied.
+//
+// A process that is not dumpable leaves no core file, a debugger of the same user cannot attach, and unless it is root it
+// cannot open most of its own /proc/self.
 func Harden() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("prctl: dumpable: %w", err)
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("prctl: child subreaper: %w", err)
+	}
+	if err := hideEnvironment(); err != nil {
+		return fmt.Errorf("hide the environment: %w", err)
 	}
 	return nil
 }
