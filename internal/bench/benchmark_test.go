@@ -38,6 +38,7 @@ func demo() (result.Manifest, []result.Result) {
 	m.Gate.MinCoverage = 0.9
 	m.Harnesses[0].Simulated = true
 	m.Isolation = "host executor: network and files outside the cell are not protected"
+	m.Keys = "none"
 	rename := func(r *result.Result) {
 		r.Harness, r.Model = "claude", "opus|4 <b>"
 		r.Condition = map[string]string{"without": "without_skill", "with": "with_skill"}[r.Condition]

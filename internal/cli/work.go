@@ -190,12 +190,11 @@ func (w *work) preflight(ctx context.Context, x IO, cells []plan.Cell, o runOpti
 
 // manifest is the plan with all that is fixed before the first cell runs.
 func (w *work) manifest() result.Manifest {
-	s := w.suite
+	s, of := w.suite, kindOf(hostExecutor)
 	m := result.Manifest{
 		Tool: version(), Suite: s.Name, Digest: s.Digest, Seed: w.plan.Seed, Executor: hostExecutor,
 		Algorithm: diffscope.Algorithm, Rules: gradingRules, Created: time.Now().UTC().Truncate(time.Second), Host: hostFacts(),
-		Isolation: isolationOf(hostExecutor), Gate: manifestGate(s.Gate), Cells: w.plan.Cells,
-		Policy: w.kit.Policy(),
+		Isolation: of.Isolation, Keys: of.Keys, Gate: manifestGate(s.Gate), Cells: w.plan.Cells, Policy: w.kit.Policy(),
 	}
 	for _, h := range s.Harnesses {
 		m.Harnesses = append(m.Harnesses, w.kit.Describe(h))
@@ -209,12 +208,12 @@ func (w *work) manifest() result.Manifest {
 	return m
 }
 
-// isolationOf is the executor's own sentence about what it does not protect.
-func isolationOf(kind string) string {
+// kindOf is the row of an executor.
+func kindOf(name string) executor.Kind {
 	for _, k := range executor.Kinds {
-		if k.Name == kind {
-			return k.Isolation
+		if k.Name == name {
+			return k
 		}
 	}
-	return ""
+	return executor.Kind{}
 }

@@ -92,6 +92,7 @@ type Kind struct {
 	Networks       []string
 	Limits         string // how memory, CPU and process limits are enforced: hard, request or none
 	Isolation      string // what it does not protect, for the first lines of a run and of its report
+	Keys           string // what stands between agents and our memory, which holds the keys: none, uid or container
 }
 
 // Kinds lists every executor.
@@ -106,5 +107,6 @@ var Kinds = []Kind{
 		Limits:         "none",
 		Isolation: "The agent runs as your user: it can read your files and processes, reach the network, and use memory, " +
 			"disk and processes without limit. Assay ends everything it started and detects tampering; it cannot prevent it.",
+		Keys: "none",
 	},
 }

@@ -493,6 +493,7 @@ func provenance(b bench.Benchmark) [][2]string {
 		{"seed", b.Metadata.Seed},
 		{"executor", b.Fingerprint.Executor},
 		{"isolation", b.Metadata.Isolation},
+		{"isolation of keys", cmp.Or(b.Metadata.KeyIsolation, "not known")},
 		{"diff algorithm", b.Fingerprint.Algorithm},
 		{"suite digest", b.Fingerprint.Suite},
 		{"fingerprint", b.Fingerprint.Digest},

@@ -187,7 +187,8 @@ type Manifest struct {
 	Untrusted  bool        `json:"untrusted,omitempty"`     // whoever is not trusted had a say in how it was measured
 	Created    time.Time   `json:"created"`
 	Host       Host        `json:"host"`
-	Isolation  string      `json:"isolation"` // what the executor does not protect, in a sentence
+	Isolation  string      `json:"isolation"`               // what the executor does not protect, in a sentence
+	Keys       string      `json:"key_isolation,omitempty"` // between agents and our memory with the keys: none, uid or container; empty when not known
 	Gate       Gate        `json:"gate"`
 	Harnesses  []Harness   `json:"harnesses"`
 	Conditions []Condition `json:"conditions"`
