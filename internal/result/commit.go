@@ -1,6 +1,8 @@
 package result
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -82,12 +84,38 @@ func (e *Entry) writeRecord(r Result) error {
 			r.Files[name] = digest
 		}
 	}
+	r, err := e.ledger.cleanResult(r)
+	if err != nil {
+		return err
+	}
 	record, err := encode(r)
 	if err != nil {
 		return err
 	}
-	_, err = e.Create(newRecordName).Write(record)
+	f := e.Create(newRecordName)
+	f.redact = nil // it is clean, and its sum holds for these bytes
+	_, err = f.Write(record)
 	return err
+}
+
+// cleanResult is a result without secrets in its texts.
+func (l *Ledger) cleanResult(r Result) (Result, error) {
+	if l.redact == nil {
+		return r, nil
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return r, err
+	}
+	clean := l.clean(b)
+	if bytes.Equal(clean, b) {
+		return r, nil
+	}
+	var out Result
+	if err := json.Unmarshal(clean, &out); err != nil {
+		return r, fmt.Errorf("take secrets out of a record: %w", err)
+	}
+	return out, nil
 }
 
 // finish closes every file of the attempt; durable makes each of them so first.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -110,18 +111,21 @@ func (e *Entry) Attempt() int { return e.attempt }
 func (e *Entry) attemptDir(n int) string { return filepath.Join(e.cell, fmt.Sprintf("attempt-%d", n)) }
 
 // A File is one file of an attempt. It is made at the first write, so an empty file costs nothing. It has no buffer of its
-// own: those who write little at a time bring one.
+// own: those who write little at a time bring one. What may be the beginning of a secret is held back until more comes or
+// the file is read.
 type File struct {
-	name string
-	mu   sync.Mutex
-	f    *os.File
-	sum  hash.Hash
-	err  error
+	name   string
+	redact Redactor // nil: the bytes are kept as they are
+	mu     sync.Mutex
+	f      *os.File
+	sum    hash.Hash
+	clean  io.WriteCloser // to f and sum; nil: nothing is held back
+	err    error
 }
 
 // Create returns the named file of the attempt, such as trace.jsonl or assertions/correct.log.
 func (e *Entry) Create(name string) *File {
-	f := &File{name: filepath.Join(e.dir, filepath.FromSlash(name))}
+	f := &File{name: filepath.Join(e.dir, filepath.FromSlash(name)), redact: e.ledger.redact}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.files[name] = f
@@ -131,6 +135,14 @@ func (e *Entry) Create(name string) *File {
 // Open opens a file of the attempt for reading, as far as it is written. A file that nothing was written to is
 // fs.ErrNotExist.
 func (e *Entry) Open(name string) (*os.File, error) {
+	e.mu.Lock()
+	f := e.files[name]
+	e.mu.Unlock()
+	if f != nil {
+		if err := f.release(); err != nil {
+			return nil, err
+		}
+	}
 	return os.Open(filepath.Join(e.dir, filepath.FromSlash(name)))
 }
 
@@ -148,10 +160,43 @@ func (f *File) Write(p []byte) (int, error) {
 	if f.err != nil || len(p) == 0 {
 		return 0, f.err
 	}
+	if f.redact == nil {
+		var n int
+		n, f.err = f.put(p)
+		return n, f.err
+	}
+	if f.clean == nil {
+		f.clean = f.redact.Writer(writerFunc(f.put))
+	}
+	if _, f.err = f.clean.Write(p); f.err != nil {
+		return 0, f.err
+	}
+	return len(p), nil
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (w writerFunc) Write(p []byte) (int, error) { return w(p) }
+
+// put writes bytes that may be kept.
+func (f *File) put(p []byte) (int, error) {
 	f.sum.Write(p)
-	n, err := f.f.Write(p)
-	f.err = err
-	return n, err
+	return f.f.Write(p)
+}
+
+// release writes what was held back.
+func (f *File) release() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.releaseHeld()
+	return f.err
+}
+
+func (f *File) releaseHeld() {
+	if f.clean != nil && f.f != nil && f.err == nil {
+		f.err = f.clean.Close()
+	}
+	f.clean = nil
 }
 
 func (f *File) open() error {
@@ -174,6 +219,7 @@ func (f *File) open() error {
 func (f *File) digest() (digest string, ok bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.releaseHeld()
 	if f.f == nil || f.err != nil {
 		return "", false, f.err
 	}
@@ -184,6 +230,7 @@ func (f *File) digest() (digest string, ok bool, err error) {
 func (f *File) finish(durable bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.releaseHeld()
 	if f.f == nil {
 		return f.err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -38,6 +39,7 @@ type Ledger struct {
 	lock    *flock.Flock
 	journal *journal
 	now     func() time.Time
+	redact  Redactor // nil: there are no secrets
 
 	mu       sync.Mutex
 	attempts map[string]int  // highest attempt that the journal knows, by cell folder
@@ -121,6 +123,24 @@ func (l *Ledger) Close() error {
 	return errors.Join(l.journal.close(), os.RemoveAll(l.path(pendingName)), l.lock.Unlock())
 }
 
+// A Redactor takes secrets out of what is kept.
+type Redactor interface {
+	Bytes([]byte) []byte
+	// Writer passes on to another writer; it may hold bytes back until it is closed, which leaves the other one open.
+	Writer(io.Writer) io.WriteCloser
+}
+
+// Redact has everything that is written from here on pass through r. It must be called before the first Begin.
+func (l *Ledger) Redact(r Redactor) { l.redact = r }
+
+// clean is a text without secrets.
+func (l *Ledger) clean(b []byte) []byte {
+	if l.redact == nil {
+		return b
+	}
+	return l.redact.Bytes(b)
+}
+
 // Dir is the ledger's folder.
 func (l *Ledger) Dir() string { return l.dir }
 
@@ -133,7 +153,7 @@ func (l *Ledger) Spent() float64 {
 
 // Write appends a note to the journal; durable waits until it is on disk.
 func (l *Ledger) Write(n Note, durable bool) error {
-	n.At = l.now().UTC()
+	n.At, n.Text = l.now().UTC(), string(l.clean([]byte(n.Text)))
 	if err := l.journal.write(n, durable); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
@@ -182,7 +202,7 @@ func marshalManifest(m Manifest) ([]byte, error) {
 
 // PutReport writes a file beside the manifest, atomically and durably.
 func (l *Ledger) PutReport(name string, data []byte) error {
-	if err := l.replace(filepath.Join(l.dir, name), data); err != nil {
+	if err := l.replace(filepath.Join(l.dir, name), l.clean(data)); err != nil {
 		return err
 	}
 	return syncDir(l.dir)

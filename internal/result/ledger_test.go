@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/assay-ci/assay/internal/plan"
+	"github.com/assay-ci/assay/internal/redact"
 	"github.com/assay-ci/assay/internal/trace"
 	"github.com/google/go-cmp/cmp"
 )
@@ -493,4 +495,63 @@ func files(t *testing.T, dir string) []string {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// TestRedact takes a secret out of every file that a ledger writes, also one that is written in pieces and read before it
+// is whole. The digests are those of what was kept.
+func TestRedact(t *testing.T) {
+	t.Parallel()
+	const secret = "canary-51f0aa7c"
+	dir := t.TempDir()
+	l := open(t, dir)
+	l.Redact(redact.New([]redact.Secret{{Name: "A_KEY", Value: secret}}))
+	e, err := l.Begin(cell("a", 1), "because of "+secret, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := e.Create("agent.log")
+	for _, piece := range []string{"it is can", "ary-51f", "0aa7c, not can"} {
+		if n, err := f.Write([]byte(piece)); n != len(piece) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	read, err := e.Open("agent.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sofar, err := io.ReadAll(read)
+	if want := "it is [redacted:A_KEY], not can"; string(sofar) != want || err != nil {
+		t.Errorf("so far it holds %q, %v; want %q", sofar, err, want)
+	}
+	read.Close()
+	f.Write([]byte("did, ca"))
+	res := Result{Cell: cell("a", 1), Status: Failed, Detail: `he said "` + secret + `"`, Agent: Agent{FinalText: secret}}
+	if err := e.Commit(res); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.PutReport("report.md", []byte("# "+secret)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, ok, err := open(t, dir).Lookup(cell("a", 1)) // checks the digests
+	if err != nil || !ok || got.Detail != `he said "[redacted:A_KEY]"` || got.Agent.FinalText != "[redacted:A_KEY]" {
+		t.Errorf("%+v, %v, %v", got, ok, err)
+	}
+	files := 0
+	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		files++
+		b, err := os.ReadFile(name)
+		if strings.Contains(string(b), "canary") {
+			t.Errorf("%s holds it: %s", name, b)
+		}
+		return err
+	})
+	if err != nil || files < 4 {
+		t.Errorf("looked at %d files: %v", files, err)
+	}
 }
