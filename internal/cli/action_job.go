@@ -115,13 +115,11 @@ func (j job) runURL() string {
 // keys names the variables of an environment that look like a key to a model. The tokens that GitHub itself gives to a job
 // open no model.
 func keys(env []string) []string {
-	githubs := []string{"GITHUB_TOKEN", "GH_TOKEN", "ACTIONS_RUNTIME_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"}
+	githubs := []string{"GITHUB_TOKEN", "GH_TOKEN", "ACTIONS_RUNTIME_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_TOKEN", "INPUT_GITHUB-TOKEN"}
 	var found []string
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
-		upper := strings.ToUpper(name)
-		keyed := strings.HasSuffix(upper, "_API_KEY") || strings.HasSuffix(upper, "_TOKEN") || strings.HasSuffix(upper, "_SECRET_ACCESS_KEY")
-		if value != "" && keyed && !slices.Contains(githubs, upper) {
+		if value != "" && looksLikeKey(name) && !slices.Contains(githubs, strings.ToUpper(name)) {
 			found = append(found, name)
 		}
 	}

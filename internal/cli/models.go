@@ -4,7 +4,6 @@ import (
 	"os"
 
 	"github.com/assay-ci/assay/internal/gateway"
-	"github.com/assay-ci/assay/internal/plan"
 	"github.com/assay-ci/assay/internal/redact"
 )
 
@@ -20,33 +19,21 @@ func (o runOptions) modelKeys(x IO) func(string) string {
 	return x.getenv
 }
 
-// openGateway starts the gateway through which all models of a run are called.
-// spent is what earlier runs have spent of the budget.
-func (w *work) openGateway(x IO, cells []plan.Cell, o runOptions, spent float64) (*gateway.Gateway, error) {
-	options := gateway.Options{Keys: o.modelKeys(x), RunBudgetUSD: w.budget(o, len(cells)), SpentUSD: spent}
-	names, err := w.kit.KeyNames(cells)
-	if err != nil {
-		return nil, w.project.relate(err)
-	}
-	var secrets []redact.Secret
-	for _, name := range names {
-		if value := x.getenv(name); value != "" {
-			secrets = append(secrets, redact.Secret{Name: name, Value: value})
-		}
-	}
-	keys := redact.New(secrets)
-	options.Redact = keys.Bytes
+// openGateway starts the gateway through which all models of a run are called. spent is what earlier runs have spent of the
+// budget, in US dollars.
+func (w *work) openGateway(x IO, secrets *redact.Redactor, o runOptions, budget, spent float64) (*gateway.Gateway, error) {
+	options := gateway.Options{Keys: o.modelKeys(x), Redact: secrets.Bytes, RunBudgetUSD: budget, SpentUSD: spent}
 	switch {
 	case o.Replay != "":
 		if _, err := os.Stat(o.Replay); err != nil {
 			return nil, usage(err)
 		}
-		options.Cassettes = gateway.PlayFrom(o.Replay, keys)
+		options.Cassettes = gateway.PlayFrom(o.Replay, secrets)
 	case o.Record != "":
 		if err := os.MkdirAll(o.Record, 0o700); err != nil {
 			return nil, usage(err)
 		}
-		options.Cassettes = gateway.RecordTo(o.Record, keys)
+		options.Cassettes = gateway.RecordTo(o.Record, secrets)
 	}
 	g, err := gateway.New(options)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/assay-ci/assay/internal/diffscope"
 	"github.com/assay-ci/assay/internal/plan"
 	"github.com/assay-ci/assay/internal/publish"
+	"github.com/assay-ci/assay/internal/redact"
 	"github.com/assay-ci/assay/internal/report"
 	"github.com/assay-ci/assay/internal/result"
 	"github.com/assay-ci/assay/internal/run"
@@ -233,7 +234,12 @@ func measure(ctx context.Context, x IO, o runOptions, watch watch) (*bench.Bench
 	if err != nil {
 		return nil, err
 	}
-	models, err := w.openGateway(x, cells, o, ledger.Spent())
+	secrets, err := w.redactor(x, cells)
+	if err != nil {
+		return nil, err
+	}
+	ledger.Redact(secrets)
+	models, err := w.openGateway(x, secrets, o, w.budget(o, len(cells)), ledger.Spent())
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +247,7 @@ func measure(ctx context.Context, x IO, o runOptions, watch watch) (*bench.Bench
 	if watch.planned != nil {
 		watch.planned(w, cells)
 	}
-	ended := execute(ctx, x, w.kit, cells, run.Options{
+	ended := execute(ctx, x, secrets, w.kit, cells, run.Options{
 		Ledger: ledger, Jobs: o.Jobs, Retries: w.suite.Retries, MaxCost: w.budget(o, len(cells)),
 		Unreached: unreached, Fresh: o.Fresh, Regrade: o.Regrade, Progress: watch.event,
 	})
@@ -282,16 +288,16 @@ func (w *work) budget(o runOptions, cells int) float64 {
 
 // execute runs the cells under a progress display. Events come from several cells at once; the display takes them one by
 // one.
-func execute(ctx context.Context, x IO, kit *run.Kit, cells []plan.Cell, o run.Options) error {
+func execute(ctx context.Context, x IO, secrets *redact.Redactor, kit *run.Kit, cells []plan.Cell, o run.Options) error {
 	d := newDisplay(x.Err, len(cells), o.Jobs)
 	defer d.close()
 	also := o.Progress
-	o.Progress = func(e run.Event) {
+	o.Progress = cleaned(secrets, func(e run.Event) {
 		d.show(e)
 		if also != nil {
 			also(e)
 		}
-	}
+	})
 	return run.Run(ctx, kit, cells, o)
 }
 

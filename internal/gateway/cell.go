@@ -212,11 +212,10 @@ func (c *Cell) start(q *request, m *endpoint, lane string) *call {
 	if !ours(lane) && lane != laneCount {
 		c.called[m.Name] = true
 	}
-	k := &call{req: q, model: m, lane: lane, ordinal: c.ordinal, inLane: c.ordinals[lane], began: c.g.opts.Now(), meter: &meter{dialect: q.dialect}}
-	if len(m.key) >= 8 { // a shorter one is no secret, and would tear holes into every answer
-		k.scrub.secret = []byte(m.key)
+	return &call{
+		req: q, model: m, lane: lane, ordinal: c.ordinal, inLane: c.ordinals[lane], began: c.g.opts.Now(),
+		meter: &meter{dialect: q.dialect}, scrub: scrubber{secrets: m.secrets},
 	}
-	return k
 }
 
 // laneOf tells who speaks. A conversation is known by its system prompt and by the first message of its user: agents change
@@ -349,9 +348,7 @@ func (c *Cell) remark(detail string) {
 // clean is a text of an upstream as others may read it.
 func (c *Cell) clean(text string) string {
 	for _, m := range c.models {
-		if len(m.key) >= 8 {
-			text = (&scrubber{secret: []byte(m.key)}).all(text)
-		}
+		text = m.secrets.String(text)
 	}
 	if c.g.opts.Redact != nil {
 		text = string(c.g.opts.Redact([]byte(text)))

@@ -29,6 +29,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/assay-ci/assay/internal/redact"
 	"github.com/assay-ci/assay/internal/trace"
 )
 
@@ -183,8 +184,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // An endpoint is a model with its key and its price.
 type endpoint struct {
 	Model
-	key   string
-	price *Price // nil: not known
+	key     string
+	secrets *redact.Redactor // knows the key; nil when there is none
+	price   *Price           // nil: not known
 }
 
 // endpoints checks the models of a cell.
@@ -234,6 +236,7 @@ func (g *Gateway) endpoint(m Model, priced bool) (*endpoint, error) {
 	if e.key = strings.TrimSpace(g.opts.Keys(m.KeyEnv)); e.key == "" {
 		return nil, fmt.Errorf("the model %q needs a key: set the environment variable %s", m.Name, m.KeyEnv)
 	}
+	e.secrets = redact.New([]redact.Secret{{Name: m.KeyEnv, Value: e.key}})
 	return e, nil
 }
 

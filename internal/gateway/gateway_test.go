@@ -731,7 +731,7 @@ func TestKeyNeverLeaves(t *testing.T) {
 						t.Errorf("the %s holds the key: %s", what, text)
 					}
 				}
-				if strings.HasSuffix(name, "answer") && !strings.Contains(r.body, `"content":"[redacted]"`) {
+				if strings.HasSuffix(name, "answer") && !strings.Contains(r.body, `"content":"[redacted:CANARY_KEY]"`) {
 					t.Errorf("the agent got %s", r.body)
 				}
 			}

@@ -1,6 +1,11 @@
 package gateway
 
-import "bytes"
+import (
+	"bytes"
+	"io"
+
+	"github.com/assay-ci/assay/internal/redact"
+)
 
 // maxEvent is the largest event of a stream, in bytes, that is looked at; a larger one only passes through.
 const maxEvent = 16 << 20
@@ -75,49 +80,36 @@ func (e *events) flush() {
 	}
 }
 
-// A scrubber takes a secret out of a stream. It holds back no more than what may be the beginning of the secret, so what
-// comes slowly still passes at once.
+// A scrubber takes the key of a model out of an answer, in every form that a provider might echo it in. It holds back no
+// more than what may be the beginning of the key, so what comes slowly still passes at once.
 type scrubber struct {
-	secret []byte // empty: nothing is taken out
-	held   []byte
+	secrets *redact.Redactor
+	out     bytes.Buffer
+	w       io.WriteCloser // to out; nil: nothing came yet
 }
 
-var scrubbed = []byte("[redacted]")
-
-// pass returns what of p, and of what was held back, can go on.
+// pass returns what of p, and of what was held back, can go on; only until the next call.
 func (s *scrubber) pass(p []byte) []byte {
-	if len(s.secret) == 0 {
-		return p
+	if s.w == nil {
+		s.w = s.secrets.Writer(&s.out)
 	}
-	text := append(s.held, p...)
-	if bytes.Contains(text, s.secret) {
-		text = bytes.ReplaceAll(text, s.secret, scrubbed)
-	}
-	hold := 0
-	for n := min(len(s.secret)-1, len(text)); n > 0; n-- {
-		if bytes.HasSuffix(text, s.secret[:n]) {
-			hold = n
-			break
-		}
-	}
-	s.held = append([]byte(nil), text[len(text)-hold:]...)
-	return text[:len(text)-hold]
+	s.out.Reset()
+	s.w.Write(p) // writing to a buffer cannot fail
+	return s.out.Bytes()
 }
 
 // rest returns what was held back when nothing more comes.
 func (s *scrubber) rest() []byte {
-	held := s.held
-	s.held = nil
-	return held
+	if s.w == nil {
+		return nil
+	}
+	s.out.Reset()
+	s.w.Close()
+	return s.out.Bytes()
 }
 
-// all is a whole text without the secret.
-func (s *scrubber) all(text string) string {
-	if len(s.secret) == 0 {
-		return text
-	}
-	return string(bytes.ReplaceAll([]byte(text), s.secret, scrubbed))
-}
+// all is a whole text without the key.
+func (s *scrubber) all(text string) string { return s.secrets.String(text) }
 
 // A hold takes an answer apart as it passes: the meter reads it, the client gets what it asked for.
 type hold struct {
