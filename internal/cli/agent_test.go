@@ -247,6 +247,7 @@ var behaviours = map[string]func(args []string) int{
 		fmt.Println("done")
 		return 0
 	},
+	"snoop": snoop,
 	"env": func([]string) int {
 		must(os.WriteFile("env.txt", []byte(strings.Join(os.Environ(), "\n")), 0o644))
 		fix()
