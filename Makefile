@@ -41,7 +41,7 @@ e2e-agents: ## real agents, installed by npm, with scripted models and no networ
 	./tools/agents.sh $(AGENTS)
 	ASSAY_AGENTS=$(abspath $(AGENTS)) ASSAY_MODELSERVER=$(CURDIR)/tools/modelserver.py unshare -n sh -c 'ip link set lo up && \
 		$(GO) test ./internal/harness ./internal/gateway -count=1 -timeout 30m -run "Real|Oneshot|ModelServer|Independent" -v && \
-		$(GO) test ./internal/cli -count=1 -timeout 30m -run TestScripts/agents -v'
+		$(GO) test ./internal/cli -count=1 -timeout 30m -run "TestScripts/agents|TestCanaryOfRealAgents" -v'
 
 fuzz: ## every fuzz target, $(FUZZ) executions each
 	./tools/fuzz.sh $(FUZZ)

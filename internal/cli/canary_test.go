@@ -337,7 +337,7 @@ func newCanaryRun(t *testing.T) *canaryRun {
 	for _, dir := range []string{"loot", "home"} {
 		must(os.Mkdir(y.path(dir), 0o755))
 	}
-	command, err := json.Marshal(map[string]string{"command": "fake-agent " + r.snooping() + " " + hexMark})
+	command, err := json.Marshal(map[string]string{"command": y.path("bin", "fake-agent") + " " + r.snooping() + " " + hexMark})
 	must(err)
 	r.script = &gateway.Script{Turns: []gateway.Turn{
 		{Say: "Looking, " + echoMark + " is yours.", Calls: []gateway.Call{{Kind: "bash", Input: command}}},
@@ -527,4 +527,50 @@ func TestCanaryInTheAction(t *testing.T) {
 	r.served()
 	r.looted(3)
 	r.clean(printed.String())
+}
+
+// TestCanaryOfRealAgents does the same with agents that are installed here: what they keep in their home, and tell their
+// children, is searched too.
+func TestCanaryOfRealAgents(t *testing.T) {
+	for _, agent := range []struct {
+		kind, program, model, path string
+		dialect                    gateway.Dialect
+	}{
+		{"claude-code", "claude", "claude-sonnet-4-5", "", gateway.Anthropic},
+		{"codex", "codex", "gpt-5.5", "/v1", gateway.Responses},
+	} {
+		t.Run(agent.kind, func(t *testing.T) {
+			if !slices.ContainsFunc(agentPrograms(), func(dir string) bool {
+				_, err := os.Stat(filepath.Join(dir, agent.program))
+				return err == nil
+			}) || !loopbackOnly() {
+				t.Skip("real agents run where tools/agents.sh has installed them and only loopback can be reached: make e2e-agents")
+			}
+			r := newCanaryRun(t)
+			r.provider = newHostile(t, r.canaries[0], gateway.Model{Name: agent.model, Upstream: gateway.Upstream{Dialect: agent.dialect, Script: r.script}})
+			r.lay(strings.NewReplacer("KIND", agent.kind, "MODEL,", agent.model+",", "URL", r.provider.URL+agent.path).Replace(`
+-- suite/suite.yaml --
+name: canary
+retries: 0
+matrix:
+  harnesses: [{id: real, type: KIND, models: [MODEL, ], base_url: "URL", key_env: MODEL_ACCESS}]
+  conditions: [{id: only, baseline: true}]
+  trials: 1
+limits: {timeout: 2m, max_turns: 9}
+-- suite/look/case.yaml --
+id: look
+prompt: Write FIXED into answer.txt.
+source: {path: fixture}
+assertions: [{id: correct, type: files, present: ["^FIXED"]}]
+-- suite/look/fixture/answer.txt --
+BROKEN
+`))
+			out := r.start(nil, "run", "suite", "--out", "out", "--record", "tape")
+			if r.provider.right < 2 || len(r.provider.wrong) > 0 || !strings.Contains(out, "1 passed") {
+				t.Errorf("the provider got the key %d times; without it came %v", r.provider.right, r.provider.wrong)
+			}
+			r.looted(1)
+			r.clean(out)
+		})
+	}
 }
