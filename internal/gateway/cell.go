@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,14 +61,21 @@ type Cell struct {
 	status   int
 	fault    *trace.Fault
 	refused  *Refusal
-	verified *bool
-	unmet    []string
+	verified *bool    // by the first request of the main lane
+	unmet    []string // markers, there
+	aux      *verdict // of the markers, by the requests without tools before any with
 	mismatch string
 	failures int // in a row
 	failing  time.Time
 	failure  *trace.Fault  // the last, of any lane of the agent
 	news     []trace.Event // to be told when the lock is free
 	remarks  int
+}
+
+// A verdict is what a request says of the markers.
+type verdict struct {
+	holds bool
+	unmet []string
 }
 
 // A talk is a conversation of the agent, known by what it begins with.
@@ -126,6 +134,9 @@ func (c *Cell) Seen() Seen {
 	}
 	if !c.mainSeen {
 		s.Turns = c.auxTurns
+		if c.aux != nil {
+			s.Verified, s.Unverified = &c.aux.holds, slices.Clone(c.aux.unmet)
+		}
 	}
 	return s
 }
@@ -192,9 +203,11 @@ func (c *Cell) begin(q *request) (*call, *Refusal) {
 		})
 	}
 	lane := c.laneOf(q, m)
-	if lane == laneMain && !c.mainSeen {
-		c.mainSeen = true
-		c.verify(q.body)
+	if !c.mainSeen && (lane == laneMain || lane == laneAux && !m.Side) {
+		c.mainSeen = lane == laneMain
+		if r := c.verify(q); r != nil {
+			return nil, c.refuse(*r)
+		}
 	}
 	if r := c.overLimit(lane, m); r != nil {
 		return nil, c.refuse(*r)
@@ -262,14 +275,24 @@ func (t talk) same(other talk) bool {
 
 func ours(lane string) bool { return lane == laneResponder || lane == laneJudge }
 
-// verify looks for the markers of the condition in the first request of the main lane.
-func (c *Cell) verify(body []byte) {
-	if len(c.spec.Markers) == 0 {
-		return
+// verify looks for the markers of the condition in the first request of the main lane. When they do not hold the cell ends
+// at once: what its agent would do, and cost, belongs to no condition. An agent that never offers tools is judged by its
+// other requests, of which one must hold; they end nothing, since one with tools may still come.
+func (c *Cell) verify(q *request) *Refusal {
+	if len(c.spec.Markers) == 0 || c.aux != nil && c.aux.holds && !c.mainSeen {
+		return nil
 	}
-	c.unmet = unmet(c.spec.Markers, body)
-	ok := len(c.unmet) == 0
-	c.verified = &ok
+	lacking := q.unmet(c.spec.Markers)
+	v := verdict{len(lacking) == 0, lacking}
+	if !c.mainSeen {
+		c.aux = &v
+		return nil
+	}
+	c.verified, c.unmet = &v.holds, v.unmet
+	if v.holds {
+		return nil
+	}
+	return &Refusal{Stop: trace.StopError, Class: trace.ClassCondition, Detail: "the condition did not hold: " + strings.Join(v.unmet, "; ")}
 }
 
 // overLimit is the limit that another call of the lane would pass; nil when there is none.

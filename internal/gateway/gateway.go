@@ -285,7 +285,7 @@ type Spec struct {
 	Models     []Model           // the first is under test
 	MaxTurns   int               // answers of the main lane; 0: no limit
 	MaxCostUSD float64           // 0: no limit; with a limit, every model must have a price
-	Markers    []Marker          // looked for in the first request of the main lane
+	Markers    []Marker          // looked for in the first request of the main lane; one that does not hold ends the cell
 	Emit       func(trace.Event) // model_call and error events; may be called from any goroutine
 	Responder  Cap               // of the lane of ours that answers the agent
 	Judge      Cap               // of the lane of ours that grades
@@ -301,6 +301,7 @@ type Cap struct {
 type Marker struct {
 	Of     string // what it is from, for people: skill greeter, instructions, prompt_prefix
 	Text   string
+	Tool   bool // Text is what the names of tools begin with, and stands in no other text of the request
 	Wanted bool // false: it belongs to another condition and must be absent
 }
 
@@ -315,7 +316,7 @@ type Seen struct {
 	LastStatus int          // HTTP status of the last answer to the agent's main lane; 0: none came
 	LastFault  *trace.Fault // why the last call of that lane failed; nil when it did not
 	Refused    *Refusal     // why the gateway ended the cell; nil when it did not
-	Verified   *bool        // whether the markers of the condition held; nil: no main-lane request, or no markers
+	Verified   *bool        // whether the markers of the condition held; nil: no request that could show them, or no markers
 	Unverified []string     // the markers that did not hold, as sentences
 	Mismatch   string       // of a replay: how the first request that differs does so; empty: none
 	Aux        AuxUsage

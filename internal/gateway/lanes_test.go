@@ -161,19 +161,54 @@ func TestMarkers(t *testing.T) {
 		"all hold":          {[]Marker{here, absent}, nil, ptr(true)},
 		"one is missing":    {[]Marker{here, {Of: "instructions", Text: "be bad", Wanted: true}}, []string{"instructions: did not reach the model"}, ptr(false)},
 		"one is too many":   {[]Marker{{Of: "skill x", Text: "politely”"}}, []string{"skill x: reached the model, and this condition does not have it"}, ptr(false)},
-		"only in the names": {[]Marker{{Of: "mcp", Text: "my_tool", Wanted: true}}, nil, ptr(true)},
+		"only in the names": {[]Marker{{Of: "x", Text: "db_find", Wanted: true}}, nil, ptr(true)},
+		"a tool":            {[]Marker{{Of: "MCP server db", Text: "db_", Tool: true, Wanted: true}}, nil, ptr(true)},
+		"no such tool":      {[]Marker{{Of: "MCP server d", Text: "d_", Tool: true, Wanted: true}}, []string{"MCP server d: its tools were not offered to the model"}, ptr(false)},
+		"a word of a text":  {[]Marker{{Of: "MCP server files", Text: "files_", Tool: true}}, nil, ptr(true)},
+		"a tool kept back":  {[]Marker{{Of: "MCP server late", Text: "mcp__late__", Tool: true, Wanted: true}}, nil, ptr(true)},
+		"another kept back": {[]Marker{{Of: "MCP server lat", Text: "mcp__lat__", Tool: true}}, nil, ptr(true)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := start(t, newFake(t, Chat, nil), Options{}, Spec{Markers: c.markers})
-			a.post(Chat, "/chat/completions", `{"model":"m","messages":[{"role":"user","content":"title"}]}`, nil)
-			if s := a.cell.Seen(); s.Verified != nil {
-				t.Errorf("a request beside the main lane decided it: %v", *s.Verified)
-			}
-			a.post(Chat, "/chat/completions", `{"model":"m","messages":[{"role":"user","content":"It greets \u201cpolitely\u201d\t\u003cb\u003e"}],"tools":[{"function":{"name":"my_tool"}}]}`, nil)
+			a.post(Chat, "/chat/completions", `{"model":"m","messages":[{"role":"user","content":"It greets \u201cpolitely\u201d\t\u003cb\u003e files_with_ mcp__late: x"}],"tools":[{"function":{"name":"db_find"}}]}`, nil)
 			a.post(Chat, "/chat/completions", `{"model":"m","messages":[{"role":"user","content":"something else; be bad"}],"tools":[{}]}`, nil)
 			s := a.cell.Seen()
 			if (s.Verified == nil) != (c.ok == nil) || c.ok != nil && *s.Verified != *c.ok || strings.Join(s.Unverified, "|") != strings.Join(c.want, "|") {
+				t.Errorf("verified %v, %q", s.Verified, s.Unverified)
+			}
+			if ended := s.Refused != nil && s.Refused.Class == trace.ClassCondition && s.Calls == 0; ended != (len(c.want) > 0) {
+				t.Errorf("ended: %+v after %d calls", s.Refused, s.Calls)
+			}
+		})
+	}
+}
+
+// TestMarkersOfAnAgentWithoutTools: its only requests decide, and any of them may show the condition. A request with tools
+// is the main lane, and decides alone.
+func TestMarkersOfAnAgentWithoutTools(t *testing.T) {
+	t.Parallel()
+	say := func(text, tools string) string {
+		return `{"model":"m","messages":[{"role":"user","content":"` + text + `"}]` + tools + `}`
+	}
+	for name, c := range map[string]struct {
+		bodies []string
+		ok     *bool
+	}{
+		"no request":             {nil, nil},
+		"in the second":          {[]string{say("title", ""), say("it greets", ""), say("more", "")}, ptr(true)},
+		"in none":                {[]string{say("title", ""), say("more", "")}, ptr(false)},
+		"but the main lane lost": {[]string{say("it greets", ""), say("more", `,"tools":[{}]`)}, ptr(false)},
+		"but the main lane has":  {[]string{say("title", ""), say("it greets", `,"tools":[{}]`)}, ptr(true)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := start(t, newFake(t, Chat, nil), Options{}, Spec{Markers: []Marker{{Of: "x", Text: "greets", Wanted: true}}})
+			for _, body := range c.bodies {
+				a.post(Chat, "/chat/completions", body, nil)
+			}
+			s := a.cell.Seen()
+			if (s.Verified == nil) != (c.ok == nil) || c.ok != nil && (*s.Verified != *c.ok || *c.ok != (len(s.Unverified) == 0)) {
 				t.Errorf("verified %v, %q", s.Verified, s.Unverified)
 			}
 		})

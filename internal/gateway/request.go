@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -257,29 +258,58 @@ func (q *request) upstreamBody() ([]byte, error) {
 }
 
 // unmet returns the markers that a request does not meet, as sentences.
-func unmet(markers []Marker, body []byte) []string {
+func (q *request) unmet(markers []Marker) []string {
+	text := folded(allTexts(q.body))
+	tools := q.offered(text)
+	var out []string
+	for _, m := range markers {
+		found, verb := strings.Contains(text, folded(m.Text)), "did not reach the model"
+		if m.Tool {
+			found = slices.ContainsFunc(tools, func(name string) bool {
+				return strings.HasPrefix(name, m.Text) || name == strings.TrimRight(m.Text, "_")
+			})
+			verb = "its tools were not offered to the model"
+		}
+		switch {
+		case m.Wanted && !found:
+			out = append(out, m.Of+": "+verb)
+		case !m.Wanted && found:
+			out = append(out, m.Of+": reached the model, and this condition does not have it")
+		}
+	}
+	return out
+}
+
+// allTexts is every string of a JSON text, with a blank after each.
+func allTexts(body []byte) string {
 	var all strings.Builder
 	for dec := json.NewDecoder(bytes.NewReader(body)); ; {
 		t, err := dec.Token()
 		if err != nil {
-			break
+			return all.String()
 		}
 		if s, ok := t.(string); ok {
 			all.WriteString(s)
 			all.WriteByte(' ')
 		}
 	}
-	text := folded(all.String())
-	var out []string
-	for _, m := range markers {
-		switch found := strings.Contains(text, folded(m.Text)); {
-		case m.Wanted && !found:
-			out = append(out, m.Of+": did not reach the model")
-		case !m.Wanted && found:
-			out = append(out, m.Of+": reached the model, and this condition does not have it")
+}
+
+// offered returns the names of the tools that the request offers, and of the groups that they are in. text is the whole
+// request as one line: codex keeps tools back and gives the names of their groups there, each a word that begins with mcp__.
+func (q *request) offered(text string) []string {
+	var names []string
+	if r, err := readAsked(q.dialect, q.body); err == nil {
+		for _, t := range r.tools {
+			names = append(names, t.name, t.namespace)
 		}
 	}
-	return out
+	for word := range strings.FieldsSeq(text) {
+		if strings.HasPrefix(word, "mcp__") {
+			names = append(names, strings.TrimRight(word, ".,:;"))
+		}
+	}
+	return names
 }
 
 // folded is a text with every run of white space as one space.

@@ -68,7 +68,8 @@ func FuzzRequest(f *testing.F) {
 	}
 	for _, body := range []string{
 		`{"model":"m","model":"n"}`, `{"MODEL":"n","model":"m","stream":true}`, `{"model":"m","stream":true,"stream_options":[]}`, `{"model":null}`, "{}", "[]", "\xff", `{"model":"m"} x`,
-		`{"model":"m","messages":{"role":1},"tools":{},"system":[[["a"]],{"text":[1],"parts":[{"text":"x"}]}],"input":[null,1]}`, `{"model":"m","x":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + "}",
+		`{"model":"m","messages":{"role":1},"tools":{},"system":[[["a"]],{"text":[1],"parts":[{"text":"x"}]}],"input":[null,1]}`,
+		`{"model":"m","tools":[{"name":"a","type":"namespace","tools":[{"name":1}]},{"functionDeclarations":[{"name":"b"}]},{"function":null},null]}`, `{"model":"m","x":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + "}",
 	} {
 		f.Add([]byte(body), 1)
 	}
@@ -79,7 +80,9 @@ func FuzzRequest(f *testing.F) {
 			t.Fatal("no route")
 		}
 		q, err := readRequest(rt, httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body)))
-		unmet([]Marker{{Text: "x"}}, body)
+		if err == nil {
+			q.unmet([]Marker{{Text: "x"}, {Text: "x", Tool: true}})
+		}
 		if err != nil {
 			if len(err.Error()) > 200 || !json.Valid(endBody(err.Error())) {
 				t.Fatalf("error %q", err)
