@@ -101,7 +101,7 @@ func Build(s *suite.Suite, fsys fs.FS, box *sandbox.Sandbox, now func() time.Tim
 		k.conditions[c.ID] = c
 	}
 	if errors.Join(faults...) == nil {
-		faults = append(faults, k.checkPolicy(), k.checkConditions(), k.checkTasks(), k.checkModels(), k.checkGraders())
+		faults = append(faults, k.checkPolicy(), k.checkConditions(), k.checkTasks(), k.checkModels(), k.checkSkills(), k.checkGraders())
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, suite.Flatten(err)

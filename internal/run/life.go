@@ -54,6 +54,7 @@ type life struct {
 	outcome       harness.Outcome
 	grading       *sandbox.Place // made when the first grader asks for it
 	door          *gateway.Cell  // to the models; nil when there is none, or it is closed
+	proof         proof          // of the condition, while there is a door
 
 	ruled responder.Ruled // the policy of this cell, when it is one of rules
 
@@ -212,7 +213,7 @@ func (l *life) snapshotBefore(ctx context.Context) error {
 		return &fault{trace.ClassUnmeasured, err}
 	}
 	l.before = &tree
-	return nil
+	return l.filesHeld(cond)
 }
 
 // firstTree takes the snapshot of a place that no agent has touched yet, or returns the one it took before.

@@ -5,10 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -134,15 +131,14 @@ func (l *life) openDoor(emit func(trace.Event)) error {
 	if l.kit.gateway == nil {
 		return &fault{trace.ClassHarnessConfig, errors.New("its agent calls models, and there is no gateway")}
 	}
-	markers, err := l.kit.markers(l.cell.Condition)
-	if err != nil {
+	if l.proof, err = l.kit.proofOf(l.cell); err != nil {
 		return &fault{trace.ClassCondition, err}
 	}
 	l.door, err = l.kit.gateway.Open(gateway.Spec{
 		Name:     l.doorName(),
 		Models:   models,
 		MaxTurns: l.task.Limits.MaxTurns, MaxCostUSD: l.task.Limits.MaxCostUSD,
-		Markers: markers, Emit: emit,
+		Markers: l.proof.markers, Emit: emit,
 	})
 	if err != nil {
 		return &fault{trace.ClassHarnessConfig, err}
@@ -239,102 +235,20 @@ func (k *Kit) asideModels(c plan.Cell) []gateway.Model {
 	return models
 }
 
-// closeDoor ends the calls of the cell and holds it against what was seen: an agent that never saw its condition measured
-// something else.
+// closeDoor ends the calls of the cell and holds it against what was seen.
 func (l *life) closeDoor() error {
 	if l.door == nil {
 		return nil
 	}
 	seen := l.door.Close()
 	l.door, l.request.Gateway = nil, nil
-	l.res.ConditionVerified = seen.Verified
-	switch {
-	case seen.Mismatch != "":
+	if err := l.proven(seen); err != nil {
+		return err
+	}
+	if seen.Mismatch != "" {
 		return &fault{trace.ClassCassette, errors.New(seen.Mismatch)}
-	case seen.Verified != nil && !*seen.Verified:
-		return &fault{trace.ClassCondition, fmt.Errorf("the condition did not hold: %s", strings.Join(seen.Unverified, "; "))}
 	}
 	return nil
-}
-
-// markers are the texts by which a model request shows the condition of its cell: its own are wanted, those that only
-// other conditions have must be absent.
-func (k *Kit) markers(condition string) ([]gateway.Marker, error) {
-	own, err := k.marksOf(k.conditions[condition])
-	if err != nil {
-		return nil, err
-	}
-	out := own
-	for _, c := range k.suite.Conditions {
-		if c.ID == condition {
-			continue
-		}
-		others, err := k.marksOf(c)
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range others {
-			if !slices.ContainsFunc(out, func(o gateway.Marker) bool {
-				return strings.Contains(o.Text, m.Text) || strings.Contains(m.Text, o.Text)
-			}) {
-				m.Wanted = false
-				out = append(out, m)
-			}
-		}
-	}
-	return out, nil
-}
-
-// marksOf are the texts that a condition brings: the beginning of the description of each skill, the longest line of its
-// instructions, and its prompt prefix. Nothing is added to what the condition is made of.
-func (k *Kit) marksOf(c suite.Condition) ([]gateway.Marker, error) {
-	var marks []gateway.Marker
-	mark := func(of, text string) {
-		if text = strings.Join(strings.Fields(text), " "); text != "" {
-			marks = append(marks, gateway.Marker{Of: of, Text: text, Wanted: true})
-		}
-	}
-	root := k.rootOf(c)
-	for _, skill := range c.Skills {
-		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(skill), "SKILL.md"))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("skill %s: %w", skill, err)
-		}
-		name, description := harness.SkillHeader(string(text))
-		mark("skill "+cmp.Or(name, filepath.Base(skill)), firstRunes(description, 40))
-	}
-	if c.Instructions != "" {
-		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(c.Instructions)))
-		if err != nil {
-			return nil, fmt.Errorf("instructions %s: %w", c.Instructions, err)
-		}
-		mark("instructions", longestLine(string(text)))
-	}
-	mark("prompt_prefix", c.PromptPrefix)
-	return marks, nil
-}
-
-func firstRunes(text string, n int) string {
-	runes := []rune(strings.Join(strings.Fields(text), " "))
-	return string(runes[:min(n, len(runes))])
-}
-
-// longestLine is the line that says most, when it says enough to be told from chance.
-func longestLine(text string) string {
-	const enough = 24
-	longest := ""
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); len(line) > len(longest) {
-			longest = line
-		}
-	}
-	if len(longest) < enough {
-		return ""
-	}
-	return longest
 }
 
 // An mcpServer is one entry of a condition's mcp: a program that is started in the place, or an address.

@@ -1,7 +1,9 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -238,6 +240,47 @@ func (s *Sandbox) replace(ctx context.Context, root *os.Root, to string, t *tree
 		}
 	}
 	return nil
+}
+
+// Holds tells whether a tree has the files of a condition as [Sandbox.Lay] laid them. The error names the first that it has
+// not. Of a file, its bytes count; its mode is the tree's own matter.
+func (s *Sandbox) Holds(base string, files map[string]string, in fs.FS) error {
+	for _, to := range sortedKeys(files) {
+		t, err := s.folder(base, files[to], sourceRules)
+		if err != nil {
+			return wrap("sandbox", "condition file "+files[to], err)
+		}
+		for i := range t.entries {
+			e := &t.entries[i]
+			name := to
+			if !t.single {
+				name = path.Join(to, e.path)
+			}
+			if !e.isIn(in, name) {
+				return fmt.Errorf("file %s is not in the tree as it was laid when the agent starts; setup changed it", name)
+			}
+		}
+	}
+	return nil
+}
+
+// isIn tells whether a tree has the entry under a name. Trees have no folders of their own.
+func (e *entry) isIn(tree fs.FS, name string) bool {
+	switch {
+	case e.mode.IsDir():
+		return true
+	case e.mode&fs.ModeSymlink != 0:
+		link, err := fs.ReadLink(tree, name)
+		return err == nil && link == e.link
+	}
+	f, err := tree.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	sum := sha256.New()
+	_, err = io.Copy(sum, f)
+	return err == nil && bytes.Equal(sum.Sum(nil), e.sum[:])
 }
 
 // Equip puts the skills and the instructions of a condition into the home of a place, outside its tree. It returns the
