@@ -9,6 +9,7 @@ import (
 
 	"github.com/assay-ci/assay/internal/result"
 	"github.com/assay-ci/assay/internal/stats"
+	"github.com/assay-ci/assay/internal/trace"
 )
 
 // An arm gathers the cells of one harness, model and condition while they come in.
@@ -19,6 +20,7 @@ type arm struct {
 	models, versions    map[string]bool // as reported by scored cells
 	cost                Cost
 	beside              BesideCost
+	held                Held
 }
 
 // caseCells are the cells of one case in one arm. Only cells of the screen are here: trials that were added because of
@@ -99,6 +101,7 @@ func (a *arm) add(name string, r *record) {
 	case result.Skipped:
 		c.count.Skipped++
 	}
+	a.hold(r)
 	if !r.run.Status.Scored() {
 		return
 	}
@@ -112,6 +115,19 @@ func (a *arm) add(name string, r *record) {
 	c.scored.add(r.run)
 	if r.run.Status == result.Passed {
 		c.passed.add(r.run)
+	}
+}
+
+// hold counts a cell that was run by whether it had its condition.
+func (a *arm) hold(r *record) {
+	switch {
+	case r.run.Status == result.Skipped:
+	case r.run.Class == string(trace.ClassCondition) || r.verified != nil && !*r.verified:
+		a.held.NotHeld++
+	case r.verified != nil:
+		a.held.Verified++
+	default:
+		a.held.Unknown++
 	}
 }
 
@@ -170,6 +186,7 @@ func (a *arm) summary() Arm {
 	out := Arm{
 		ArmID: a.id, Baseline: a.baseline, Simulated: a.simulated, Models: sortedKeys(a.models), Versions: sortedKeys(a.versions),
 		Coverage: a.coverage(), NCases: len(a.cases), PassAt: []PassAt{}, Cost: a.cost, Beside: a.beside.both(),
+		Held:     a.held,
 		CostUSD:  a.overCases(func(c *caseCells) []float64 { return c.cost }),
 		Tokens:   a.overCases(func(c *caseCells) []float64 { return c.tokens }),
 		Turns:    a.overCases(func(c *caseCells) []float64 { return c.turns }),

@@ -133,7 +133,9 @@ func (b Benchmark) acrossRuns(stored *Benchmark, base, head side) pairing {
 	p.coverage.Head = head.Coverage
 	p.coverage.Coverage = p.coverage.Base.plus(p.coverage.Head)
 	field := cmp.Or(stored.Fingerprint.differ(b.Fingerprint, head.Harness), differ(base.Arm, head.Arm))
+	p.obstacle = lostCondition(base.Arm, head.Arm)
 	switch {
+	case p.obstacle != nil:
 	case field != "":
 		p.obstacle = &Reason{Code: incomparable, Text: field}
 	case same == 0:

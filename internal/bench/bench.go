@@ -103,10 +103,11 @@ type record struct {
 	costs          []*float64 // of all attempts
 	beside         []result.Beside
 	judged         []result.Score // those of judges
+	verified       *bool          // it had its condition; nil: not known
 }
 
 func newRecord(r result.Result, evalID int) *record {
-	rec := &record{attempts: r.Attempt, model: r.Agent.Model, version: r.Agent.Version, rules: r.PolicyRules}
+	rec := &record{attempts: r.Attempt, model: r.Agent.Model, version: r.Agent.Version, rules: r.PolicyRules, verified: r.ConditionVerified}
 	rec.run = Run{
 		EvalID: evalID, EvalName: r.Case, Configuration: r.Condition, RunNumber: r.Trial,
 		Expectations: []Expectation{}, Notes: []string{},

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/assay-ci/assay/internal/result"
+	"github.com/assay-ci/assay/internal/trace"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -184,6 +185,48 @@ func TestDifferentModelsAreIncomparable(t *testing.T) {
 	b := mustMake(t, m, results)
 	if b.Verdict != NoEvidence || b.Reason.Code != incomparable || b.Reason.Text != "model as reported: opus-without in the baseline, opus-with in the candidate" {
 		t.Errorf("%s %+v", b.Verdict, b.Reason)
+	}
+}
+
+// TestLostConditionIsNotCompared: one cell in a hundred without its condition says that the others may have had it by luck.
+func TestLostConditionIsNotCompared(t *testing.T) {
+	t.Parallel()
+	for name, side := range map[string]string{"baseline": "without", "candidate": "with"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, results := input(times(10, "PFPFPFPFPF", "PPPPPPPPPP"))
+			yes, lost := true, false
+			for i := range results {
+				results[i].ConditionVerified = &yes
+				if r := &results[i]; r.Condition == side && !lost {
+					lost = true
+					r.Status, r.Class, r.ConditionVerified, r.Scores = result.Errored, trace.ClassCondition, new(bool), nil
+				}
+			}
+			b := mustMake(t, m, results)
+			if b.Verdict != Invalid || b.Reason.Code != conditionNotHeld || b.Gate.ExitCode != ExitUnmeasured || len(b.Comparisons[0].Reasons) != 1 {
+				t.Errorf("%s %+v, exit code %d", b.Verdict, b.Reason, b.Gate.ExitCode)
+			}
+			if p := b.Comparisons[0].PCases; p[0].Improved || p[0].Regressed {
+				t.Errorf("a case was judged: %+v", p[0])
+			}
+			for _, a := range b.Arms {
+				want := Held{Verified: 100}
+				if a.Condition == side {
+					want = Held{Verified: 99, NotHeld: 1}
+				}
+				if a.Held != want {
+					t.Errorf("%s: %+v", a, a.Held)
+				}
+			}
+			if again, err := b.Regate(gate); err != nil || again.Verdict != Invalid {
+				t.Errorf("judged again: %v, %v", again.Verdict, err)
+			}
+		})
+	}
+	m, results := input(times(2, "PF-", "ES-"))
+	if a := mustMake(t, m, results).Arms; a[0].Held != (Held{Unknown: 4}) || a[1].Held != (Held{Unknown: 2}) {
+		t.Errorf("%+v and %+v", a[0].Held, a[1].Held)
 	}
 }
 

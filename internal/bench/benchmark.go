@@ -122,6 +122,7 @@ type Arm struct {
 	Models    []string  `json:"models_reported"`
 	Versions  []string  `json:"versions_reported"` // of the agent
 	Coverage  Coverage  `json:"coverage"`
+	Held      Held      `json:"condition_held"`
 	NCases    int       `json:"n_cases"`   // planned
 	PassRate  *Estimate `json:"pass_rate"` // mean of the case rates, 0 to 1
 	SE        *float64  `json:"se"`        // of the mean of all trials, trials of one case together; nil under two cases
@@ -133,6 +134,14 @@ type Arm struct {
 	Turns     *Estimate `json:"turns"`
 	Duration  *Estimate `json:"duration_seconds"`
 	DiffScope ArmScope  `json:"diff_scope"`
+}
+
+// Held counts the cells of an arm that were run by whether they had their condition. An arm with a cell that had it not is
+// not compared.
+type Held struct {
+	Verified int `json:"verified"` // the agent's first request to its model showed it, or the first snapshot
+	NotHeld  int `json:"not_held"` // it was not as it should be; the cell errored
+	Unknown  int `json:"unknown"`  // nothing showed it
 }
 
 // PassAt is the chance that any of k trials passes, and that all do. Both are nil, with a reason, when a case has
@@ -640,6 +649,9 @@ func (b Benchmark) sound() error {
 	for _, a := range b.Arms {
 		if _, twice := cells[a.ArmID]; twice {
 			return fmt.Errorf("arm %s is there twice", clip(a.String()))
+		}
+		if h := a.Held; min(h.Verified, h.NotHeld, h.Unknown) < 0 {
+			return fmt.Errorf("arm %s counts fewer than no cells", clip(a.String()))
 		}
 		cells[a.ArmID] = 0
 		if !a.Coverage.sound() {

@@ -111,10 +111,21 @@ func pair(axis string, base, head side) pairing {
 	for _, name := range sortedUnion(base.cases, head.cases) {
 		p.cases = append(p.cases, pairedCase{name: name, base: base.cases[name].passes(), head: head.cases[name].passes()})
 	}
-	if field := differ(base.Arm, head.Arm); field != "" {
+	p.obstacle = lostCondition(base.Arm, head.Arm)
+	if field := differ(base.Arm, head.Arm); p.obstacle == nil && field != "" {
 		p.obstacle = &Reason{Code: incomparable, Text: field}
 	}
 	return p
+}
+
+// lostCondition is the reason not to compare arms of which one holds cells without their condition: the others of that arm
+// had it by luck. It is nil when there are none.
+func lostCondition(base, head Arm) *Reason {
+	if base.Held.NotHeld+head.Held.NotHeld == 0 {
+		return nil
+	}
+	return &Reason{Code: conditionNotHeld, Text: fmt.Sprintf("%d of %d cells in the baseline and %d of %d in the candidate did not have their condition",
+		base.Held.NotHeld, base.Coverage.Planned, head.Held.NotHeld, head.Coverage.Planned)}
 }
 
 // pairing is what the comparison was made from.

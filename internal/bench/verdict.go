@@ -73,6 +73,7 @@ const (
 	noPairs             = "no_pairs"
 	lowCoverage         = "low_coverage"
 	errorsDifferByArm   = "errors_differ_by_arm"
+	conditionNotHeld    = "condition_not_held"
 	belowFloor          = "below_floor"
 )
 
@@ -100,6 +101,7 @@ var Reasons = []Code{
 	{noPairs, Invalid, "no case was scored on both sides"},
 	{lowCoverage, Invalid, "too few of the planned cells were scored"},
 	{errorsDifferByArm, Invalid, "errored cells fall unevenly on the two sides"},
+	{conditionNotHeld, Invalid, "agents of an arm did not have their condition, so it is not compared"},
 	{belowFloor, "", "the lower bound of an arm's pass rate is below the floor that the suite sets"},
 }
 
@@ -164,6 +166,9 @@ func judge(e evidence) judged {
 // validity lists everything that makes a measurement worthless. Without a base there is none of it to be measured.
 func (e evidence) validity() []Reason {
 	var out []Reason
+	if e.obstacle != nil && e.obstacle.Code == conditionNotHeld {
+		out = append(out, *e.obstacle)
+	}
 	noBase := e.obstacle != nil && e.coverage.Base.Planned == 0
 	if len(e.base) == 0 && (!noBase || e.coverage.Head.Scored == 0) {
 		out = append(out, Reason{Code: noPairs, Text: "no case has a scored trial on both sides"})

@@ -41,6 +41,8 @@ func HTML(b bench.Benchmark) ([]byte, error) {
 		"usd":         usd,
 		"detectable":  detectable,
 		"held":        held,
+		"proven":      conditionHeld,
+		"provenIs":    func() string { return conditionLegend },
 		"smaller":     func() string { return smallerIsNotBetter },
 		"dotLegend":   func() string { return dotLegend },
 		"ofCells":     ofCells,

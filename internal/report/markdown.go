@@ -160,7 +160,7 @@ func passRate(a bench.Arm) string {
 
 // effort writes what the arms took to get there.
 func (w *writer) effort(b bench.Benchmark) {
-	w.table([]string{"arm", "tokens", "turns", "seconds", "pass@k", "pass^k", "cells with diff scope"}, "lllllll")
+	w.table([]string{"arm", "tokens", "turns", "seconds", "pass@k", "pass^k", "cells with diff scope", "condition verified"}, "llllllll")
 	for _, a := range b.Arms {
 		anyOf, all := unknown, unknown
 		for _, p := range a.PassAt {
@@ -169,9 +169,24 @@ func (w *writer) effort(b bench.Benchmark) {
 			}
 		}
 		w.row(codeName(a.Harness, a.Model, a.Condition), estimate(short, a.Tokens), estimate(short, a.Turns), estimate(short, a.Duration), anyOf, all,
-			fmt.Sprintf("%d of %d scored", a.DiffScope.Scored.Cells, a.DiffScope.Scored.Cells+a.DiffScope.Scored.Unmeasured))
+			fmt.Sprintf("%d of %d scored", a.DiffScope.Scored.Cells, a.DiffScope.Scored.Cells+a.DiffScope.Scored.Unmeasured), conditionHeld(a))
 	}
-	w.line("Medians over cases of a case's median, over scored trials. Tokens are fresh input and output.")
+	w.line("Medians over cases of a case's median, over scored trials. Tokens are fresh input and output. %s", conditionLegend)
+}
+
+// conditionLegend explains what a verified condition is.
+const conditionLegend = "A condition is verified when the first request of the agent to its model, or the first snapshot, shows that it was there and no other one."
+
+// conditionHeld is how many of an arm's cells had their condition, for certain.
+func conditionHeld(a bench.Arm) string {
+	out := fmt.Sprintf("%d of %d", a.Held.Verified, a.Held.Verified+a.Held.NotHeld+a.Held.Unknown)
+	if a.Held.NotHeld > 0 {
+		out += fmt.Sprintf(", %d without it", a.Held.NotHeld)
+	}
+	if a.Held.Unknown > 0 {
+		out += fmt.Sprintf(", %d not known", a.Held.Unknown)
+	}
+	return out
 }
 
 // comparisons writes the table of comparisons with their reasons.
