@@ -3,8 +3,10 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -286,4 +288,50 @@ var behaviours = map[string]func(args []string) int{
 			}
 		}
 	},
+	// Speaks the Agent Client Protocol and asks a model once, with the skills that it was given and those of the tree. Its
+	// first argument says what of that it does wrong.
+	"acp": func(args []string) int {
+		how, gateway, model, skills := args[0], args[1], args[2], args[3]
+		in := json.NewDecoder(os.Stdin)
+		for {
+			var frame struct {
+				ID     json.RawMessage
+				Method string
+			}
+			if err := in.Decode(&frame); err != nil {
+				return 0
+			}
+			result := `{"protocolVersion":1,"agentCapabilities":{},"sessionId":"s","stopReason":"end_turn"}`
+			if frame.Method == "session/prompt" && how != "around" {
+				fix()
+				askModel(how, gateway, model, skills)
+			}
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", frame.ID, result)
+		}
+	},
+}
+
+// askModel sends one request whose system prompt holds the skills that can be found.
+func askModel(how, gateway, model, skills string) {
+	system := ""
+	for _, dir := range []string{skills, ".claude/skills"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*", "SKILL.md"))
+		must(err)
+		for _, name := range files {
+			if b, err := os.ReadFile(name); err == nil && !(how == "lossy" && dir == skills) {
+				system += string(b)
+			}
+		}
+	}
+	body := map[string]any{"model": model, "messages": []any{
+		map[string]any{"role": "system", "content": system}, map[string]any{"role": "user", "content": "Fix it."},
+	}}
+	if how != "toolless" {
+		body["tools"] = []any{map[string]any{"type": "function", "function": map[string]any{"name": "bash"}}}
+	}
+	b, err := json.Marshal(body)
+	must(err)
+	resp, err := http.Post(gateway+"/chat/completions", "application/json", bytes.NewReader(b))
+	must(err)
+	resp.Body.Close()
 }
