@@ -612,6 +612,7 @@ func TestClaudeLays(t *testing.T) {
 	for _, kv := range []string{
 		"FOO=case", "BAR=x", "ANTHROPIC_BASE_URL=http://127.0.0.1:9", "ANTHROPIC_API_KEY=none", "CLAUDE_CONFIG_DIR=" + p.Home + "/.claude", "HOME=" + p.Home,
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1", "CLAUDE_CODE_MAX_RETRIES=2",
+		"MCP_CONNECTION_NONBLOCKING=0", "MCP_CONNECT_TIMEOUT_MS=30000",
 	} {
 		if !strings.Contains("\n"+env, "\n"+kv+"\n") {
 			t.Errorf("%s is not in its environment:\n%s", kv, env)
