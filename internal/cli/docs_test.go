@@ -83,6 +83,26 @@ In a name, ` + "`[]`" + ` stands for each item of a list and ` + "`.*`" + ` for 
 
 // aboutTheBase is the part of docs/suite.md that says what no table can.
 const aboutTheBase = `
+## Conditions are proven
+
+A cell counts for its condition only when the condition was there. The first request of the agent to its model must show each
+part of it, and nothing that only another condition has. ` + "`condition_verified`" + ` in result.json is true, false or null. When it is
+false the cell errored with class ` + "`condition`" + `, at its first request and so at no cost, and its arm is not compared.
+
+| part | is shown by |
+|---|---|
+| ` + "`skills`" + ` | the beginning of the description, as far as another condition has the same. A SKILL.md without name or description is a fault; from the base, it errors the cells |
+| ` + "`instructions`" + ` | the longest line that no other condition has, of at least 24 characters |
+| ` + "`mcp`" + ` | a tool whose name begins with that of the server. A server that is not ready for the first request was not there |
+| ` + "`prompt_prefix`" + ` | itself, before the prompt |
+| ` + "`files`" + ` | the first snapshot, byte for byte, after setup |
+| ` + "`env`" + ` | nothing: it is set by Assay |
+
+The condition is null, and a finding of the cell says why, when a part cannot be told from chance or from what the agent is given in
+another way. It is null as well when the gateway sees no request: with a ` + "`command`" + ` or a scripted agent, and with one that calls its
+model by itself. An agent that should ask through the gateway, ended well and never asked, errored. Two versions of a skill that
+have the same description are not told apart by this; the files that are laid are those of the digest.
+
 ## The base
 
 The base is what the work tree was before the change under test: the commit where the history of HEAD left that of the
