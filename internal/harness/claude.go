@@ -128,9 +128,11 @@ func (h *claude) commandLine(t Task) (argv, env []string) {
 	maps.Copy(set, map[string]string{
 		"ANTHROPIC_BASE_URL": base, "ANTHROPIC_API_KEY": key, "CLAUDE_CONFIG_DIR": files.config,
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1",
-		"MCP_CONNECTION_NONBLOCKING": "0", "MCP_CONNECT_TIMEOUT_MS": "30000", // else its first request may lack the tools of slow servers
 		"CLAUDE_CODE_MAX_RETRIES": "2", // the CLI's own 10 keep a dead provider busy for three minutes
 	})
+	if len(t.Extras.MCP) > 0 { // else the first request may lack the tools of servers that are slow to start
+		set["MCP_CONNECTION_NONBLOCKING"], set["MCP_CONNECT_TIMEOUT_MS"] = "0", "30000"
+	}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		env = append(env, name+"="+set[name])
 	}
