@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"path"
 	"slices"
 	"strings"
 
@@ -57,6 +55,7 @@ func buildACP(s Settings) (Harness, error) {
 			fault("dialect", "the dialect of "+p.Agent+" is known", "leave it out")
 		}
 		if p.Program != "" {
+			faults = append(faults, checkProgram(p.Program, h.agent.argv[0], s))
 			h.agent.argv = append([]string{p.Program}, h.agent.argv[1:]...)
 		}
 	default:
@@ -68,7 +67,7 @@ func buildACP(s Settings) (Harness, error) {
 			fault("program", "argv names the program already", "leave it out")
 		}
 	}
-	faults = append(faults, p.check(s))
+	faults = append(faults, p.check(s), checkReserved(h.agent.name, envNames(h.agent.env), p.Env, s))
 	if p.Mode != "" {
 		h.agent.mode = p.Mode
 	}
@@ -91,41 +90,18 @@ func (h *acp) Asks() (what []string, known bool) {
 // Check implements Checker: a part of the condition that the agent is never told of would be lost without a word.
 func (h *acp) Check(t Task) error {
 	if h.params.Agent != "" {
-		return nil
+		return checkTaskEnv(h.agent.name, envNames(h.agent.env), t, h.settings)
 	}
-	for _, part := range []struct{ is, key string }{{t.Extras.SkillsDir, "skills"}, {t.Extras.InstructionsFile, "instructions"}} {
-		placeholder := "{" + part.key + "}"
-		if part.is != "" && !h.uses(placeholder) {
-			return h.settings.Fault("argv", fmt.Sprintf("condition %s has %s, and the agent is never told where they are", t.Condition, part.key),
-				"put "+placeholder+" into argv or env")
-		}
-	}
-	return nil
-}
-
-// uses tells whether the settings mention a placeholder.
-func (h *acp) uses(placeholder string) bool {
-	has := func(s string) bool { return strings.Contains(s, placeholder) }
-	return slices.ContainsFunc(h.params.Argv, has) || slices.ContainsFunc(slices.Collect(maps.Values(h.params.Env)), has)
+	return checkTold(t, h.params.Argv, h.params.Env, h.settings)
 }
 
 // Probe implements Prober. An agent that has no way to print its version tells it when a session begins.
 func (h *acp) Probe(ctx context.Context, look func(string) (string, error), run func(context.Context, []string) (string, error)) (string, error) {
-	program := h.agent.argv[0]
-	if path.IsAbs(program) || !strings.Contains(program, "/") {
-		if _, err := look(program); err != nil {
-			return "", fmt.Errorf("agent %s: %w; %s", program, err, h.agent.install())
-		}
+	program, version := h.agent.argv[0], []string(nil)
+	if h.agent.versioned {
+		version = []string{program, "--version"}
 	}
-	if !h.agent.versioned {
-		return "", nil
-	}
-	out, err := run(ctx, []string{program, "--version"})
-	if err != nil {
-		return "", fmt.Errorf("version of agent %s: %w", program, err)
-	}
-	line, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(out, "\uFFFD")), "\n")
-	return line, nil
+	return probe(ctx, program, h.agent.install(), version, look, run)
 }
 
 // Models implements Caller. An agent without a dialect calls its models around us.
@@ -164,8 +140,7 @@ func (h *acp) setup(t Task) acpSetup {
 	return s
 }
 
-// commandLine fills the templates. What case and condition name in the environment wins over the settings, and those win
-// over what the agent usually gets.
+// commandLine fills the templates.
 func (h *acp) commandLine(t Task, s acpSetup) (argv, env []string) {
 	fill := strings.NewReplacer(
 		"{model}", t.Model, "{work}", t.Work, "{home}", t.Home, "{gateway}", s.url, "{key}", s.key,
@@ -174,49 +149,22 @@ func (h *acp) commandLine(t Task, s acpSetup) (argv, env []string) {
 	for _, arg := range h.agent.argv {
 		argv = append(argv, fill.Replace(arg))
 	}
+	var ours []string
 	for _, kv := range h.agent.env {
-		env = append(env, fill.Replace(kv))
+		ours = append(ours, fill.Replace(kv))
 	}
-	for _, name := range slices.Sorted(maps.Keys(h.params.Env)) {
-		env = append(env, name+"="+fill.Replace(h.params.Env[name]))
-	}
-	return argv, lastOfEach(append(env, t.Env...))
-}
-
-// lastOfEach keeps the last value of each name, in the order of names' last places.
-func lastOfEach(env []string) []string {
-	last := map[string]int{}
-	for i, name := range envNames(env) {
-		last[name] = i
-	}
-	var kept []string
-	for i, name := range envNames(env) {
-		if last[name] == i {
-			kept = append(kept, env[i])
-		}
-	}
-	return kept
+	return argv, agentEnv(t, filledEnv(fill, h.params.Env), ours...)
 }
 
 // furnish lays the agent's configuration and the parts of the condition into HOME.
 func (h *acp) furnish(ctx context.Context, t Task, s acpSetup) error {
+	f := furniture{config: h.agent.configFile, instructions: h.agent.instructions, skills: h.agent.skills}
 	if h.agent.config != nil {
 		content, err := h.agent.config(s)
 		if err != nil {
 			return err
 		}
-		err = lay(ctx, t, "the settings of the agent", content, `mkdir -p -- "${1%/*}" && cat >"$1"`, path.Join(t.Home, h.agent.configFile))
-		if err != nil {
-			return err
-		}
+		f.content = content
 	}
-	if dir := t.Extras.SkillsDir; dir != "" && h.agent.skills != "" {
-		if err := lay(ctx, t, "the settings of the agent", "", `mkdir -p -- "$1" && cp -R -- "$2/." "$1/"`, path.Join(t.Home, h.agent.skills), dir); err != nil {
-			return err
-		}
-	}
-	if file := t.Extras.InstructionsFile; file != "" && h.agent.instructions != "" {
-		return lay(ctx, t, "the settings of the agent", "", `mkdir -p -- "${1%/*}" && cp -- "$2" "$1"`, path.Join(t.Home, h.agent.instructions), file)
-	}
-	return nil
+	return furnish(ctx, t, f)
 }

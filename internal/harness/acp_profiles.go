@@ -48,7 +48,7 @@ var acpAgents = []acpAgent{
 	{
 		name:    "claude-agent-acp",
 		argv:    []string{"claude-agent-acp"},
-		npm:     "@agentclientprotocol/claude-agent-acp",
+		npm:     "@agentclientprotocol/claude-agent-acp@0.49.0",
 		dialect: gateway.Anthropic,
 		env: []string{
 			"ANTHROPIC_BASE_URL={gateway}", "ANTHROPIC_API_KEY={key}", "ANTHROPIC_MODEL={model}", "CLAUDE_CONFIG_DIR={home}/.claude",
@@ -63,7 +63,7 @@ var acpAgents = []acpAgent{
 	{
 		name:         "codex-acp",
 		argv:         []string{"codex-acp"},
-		npm:          "@zed-industries/codex-acp",
+		npm:          "@zed-industries/codex-acp@0.16.0",
 		dialect:      gateway.Responses,
 		env:          []string{"CODEX_HOME={home}/.codex", "OPENAI_API_KEY={key}"},
 		configFile:   ".codex/config.toml",
@@ -80,10 +80,10 @@ var acpAgents = []acpAgent{
 	{
 		name:       "gemini",
 		argv:       []string{"gemini", "--acp", "-m", "{model}"},
-		npm:        "@google/gemini-cli",
+		npm:        "@google/gemini-cli@0.61.0",
 		versioned:  true,
 		dialect:    gateway.Gemini,
-		sideModels: []string{"gemini-3-flash-preview", "gemini-3.1-pro-preview-customtools"}, // its loop detector's
+		sideModels: geminiSideModels,
 		env: []string{
 			"GEMINI_CLI_HOME={home}", "GEMINI_API_KEY={key}", "GOOGLE_GEMINI_BASE_URL={gateway}", "GEMINI_CLI_NO_RELAUNCH=true",
 		},
@@ -106,7 +106,7 @@ var acpAgents = []acpAgent{
 	{
 		name:      "opencode",
 		argv:      []string{"opencode", "acp"},
-		npm:       "opencode-ai",
+		npm:       "opencode-ai@1.18.33",
 		versioned: true,
 		dialect:   gateway.Chat,
 		env: []string{
@@ -141,7 +141,7 @@ func (a acpAgent) install() string {
 	if a.npm == "" {
 		return "install it or put it on PATH"
 	}
-	return "npm install " + a.npm + ", or put it on PATH"
+	return "install it with npm install -g " + a.npm + ", or name it in program"
 }
 
 // cutLast is strings.Cut at the last separator.
@@ -166,16 +166,6 @@ func opencodeACPConfig(s acpSetup) (string, error) {
 }
 
 func codexACPConfig(s acpSetup) (string, error) {
-	model, err := acpJSON(s.model)
-	if err != nil {
-		return "", err
-	}
-	address, err := acpJSON(s.url)
-	if err != nil {
-		return "", err
-	}
-	// A JSON string is a TOML string, but for one character that TOML wants escaped.
-	quoted := strings.NewReplacer("\x7f", `\u007f`)
 	return fmt.Sprintf(`model = %s
 model_provider = "assay"
 check_for_update_on_startup = false
@@ -193,7 +183,7 @@ env_key = "OPENAI_API_KEY"
 wire_api = "responses"
 request_max_retries = 2
 stream_max_retries = 2
-`, quoted.Replace(model), quoted.Replace(address)), nil
+`, tomlString(s.model), tomlString(s.url)), nil
 }
 
 // acpJSON is v as one line of JSON, without escapes that only HTML needs.

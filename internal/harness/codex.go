@@ -2,11 +2,8 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/assay-ci/assay/internal/gateway"
@@ -17,58 +14,42 @@ import (
 // nobody for anything, so no policy but auto-approve can be held.
 //
 // Its standard output is told by codexTalker. Some calls are in its session files only; see rollout.go.
-type codex struct {
-	params   codexParams
-	settings Settings // positions for faults
-}
+type codex struct{ cli }
 
 var (
 	_ Harness = (*codex)(nil)
 	_ Prober  = (*codex)(nil)
+	_ Checker = (*codex)(nil)
 	_ Caller  = (*codex)(nil)
 )
 
-type codexParams struct {
-	Program  string `yaml:"program" doc:"the codex CLI: a name to look for on PATH, or an absolute path" default:"codex"`
-	upstream `yaml:",inline"`
-	Env      map[string]string `yaml:"env" doc:"environment of the program" rule:"env"`
-}
+const codexInstall = "npm install -g @openai/codex@0.169.0"
 
 func buildCodex(s Settings) (Harness, error) {
-	var p codexParams
-	if err := s.Decode(&p); err != nil {
-		return nil, err
-	}
-	var faults []error
-	if p.Program == "" || strings.Contains(p.Program, "/") && !path.IsAbs(p.Program) {
-		faults = append(faults, s.Fault("program", "program must be a name or an absolute path", "such as codex or /opt/codex/bin/codex"))
-	}
-	faults = append(faults, p.check(s))
-	if err := errors.Join(faults...); err != nil {
-		return nil, err
-	}
-	return &codex{p, s}, nil
+	c, err := newCLI(cli{kind: "codex", program: "codex", install: codexInstall, dialect: gateway.Responses, env: codexEnv}, s)
+	return &codex{c}, err
 }
 
-// Probe implements Prober.
-func (h *codex) Probe(ctx context.Context, look func(string) (string, error), run func(context.Context, []string) (string, error)) (string, error) {
-	return probeProgram(ctx, h.params.Program, "npm install -g @openai/codex@0.169.0", look, run)
-}
+// codexKey is the variable that carries the key of the gateway. It is not OPENAI_API_KEY, which makes codex do more than
+// call a model.
+const codexKey = "ASSAY_MODEL_KEY"
 
-// Models implements Caller.
-func (h *codex) Models(t Task) ([]gateway.Model, error) {
-	return h.params.models(t, gateway.Responses, h.settings)
+func codexEnv(home, _, key string) []string {
+	return []string{"CODEX_HOME=" + path.Join(home, codexHome), codexKey + "=" + key}
 }
 
 // Drive implements Harness.
 func (h *codex) Drive(ctx context.Context, t Task, emit func(trace.Event)) (Outcome, error) {
-	env, base := h.environment(t)
+	env := h.environment(t)
 	// Without plugins: their synchronisation is a process that outlives codex.
 	argv := []string{
 		h.params.Program, "exec", "--json", "--sandbox", "danger-full-access", "--skip-git-repo-check", "--disable", "plugins", "-",
 	}
 	opening(t, trace.Session{Harness: "codex", Agent: argv[0], Argv: argv, Env: envNames(env)}, emit)
-	if err := furnishCodex(ctx, t, codexConfig(t, base)); err != nil && ctx.Err() == nil {
+	base, _ := h.params.address(t, h.dialect)
+	if err := furnish(ctx, t, furniture{
+		config: codexHome + "/config.toml", content: codexConfig(t, base), instructions: codexHome + "/AGENTS.md", skills: codexHome + "/skills",
+	}); err != nil && ctx.Err() == nil {
 		return Outcome{}, err
 	}
 	talk := newCodexTalker()
@@ -86,22 +67,7 @@ func (h *codex) Drive(ctx context.Context, t Task, emit func(trace.Event)) (Outc
 	return closing(o, emit), nil
 }
 
-// codexKey is the variable that carries the key of the gateway. It is not OPENAI_API_KEY, which makes codex do more than
-// call a model.
-const codexKey = "ASSAY_MODEL_KEY"
-
-// environment returns the environment of codex and the address where it finds its model. What case and condition name wins
-// over the settings, and what holds the agent to its place wins over both.
-func (h *codex) environment(t Task) (env []string, base string) {
-	for _, name := range slices.Sorted(maps.Keys(h.params.Env)) {
-		env = append(env, name+"="+h.params.Env[name])
-	}
-	env = append(env, t.Env...)
-	base, key := h.params.address(t, gateway.Responses)
-	return append(env, "CODEX_HOME="+codexHome(t), codexKey+"="+key), base
-}
-
-func codexHome(t Task) string { return path.Join(t.Home, ".codex") }
+const codexHome = ".codex" // below HOME
 
 // codexConfig is the config.toml of one cell. Two retries of two kinds: more would hide a provider that is down for minutes.
 func codexConfig(t Task, base string) string {
@@ -135,12 +101,4 @@ func codexConfig(t Task, base string) string {
 		set("env", tomlPairs(m.Env))
 	}
 	return b.String()
-}
-
-// furnishCodex makes the folder of settings afresh. It lies outside the work folder, so it goes through a command.
-func furnishCodex(ctx context.Context, t Task, config string) error {
-	const script = `rm -rf -- "$1" && mkdir -p -- "$1/skills" && cat >"$1/config.toml" || exit
-[ -z "$2" ] || cp -R -- "$2/." "$1/skills/" || exit
-[ -z "$3" ] || cat -- "$3" >"$1/AGENTS.md"`
-	return lay(ctx, t, "the settings of codex", config, script, codexHome(t), t.Extras.SkillsDir, t.Extras.InstructionsFile)
 }

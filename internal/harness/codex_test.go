@@ -522,7 +522,7 @@ func startCodex(t testing.TB, h harness.Harness, task harness.Task) codexStart {
 
 func TestCodexIsStarted(t *testing.T) {
 	t.Parallel()
-	h := build(t, "codex", `{base_url: "http://127.0.0.1:9/v1", key_env: PROVIDER_KEY, env: {A: settings, B: settings, CODEX_HOME: /other}}`)
+	h := build(t, "codex", `{base_url: "http://127.0.0.1:9/v1", key_env: PROVIDER_KEY, env: {A: settings, B: settings}}`)
 	s := startCodex(t, h, harness.Task{
 		Model: "gpt-5.5", Prompt: "Fix it.\n\n", Home: "/cell/home", Env: []string{"B=case", "PROVIDER_KEY=k-1"},
 		Extras: harness.Extras{SkillsDir: "/skills", InstructionsFile: "/in.md", MCP: []harness.MCPServer{
@@ -532,10 +532,10 @@ func TestCodexIsStarted(t *testing.T) {
 	if s.prompt != "Fix it.\n\n" {
 		t.Errorf("prompt %q", s.prompt)
 	}
-	if diff := cmp.Diff([]string{"/cell/home/.codex", "/skills", "/in.md"}, s.furnish); diff != "" {
+	if diff := cmp.Diff([]string{"/cell/home", ".codex/config.toml", "/in.md", ".codex/AGENTS.md", "/skills", ".codex/skills"}, s.furnish); diff != "" {
 		t.Error(diff)
 	}
-	env := []string{"A=settings", "B=settings", "CODEX_HOME=/other", "B=case", "PROVIDER_KEY=k-1", "CODEX_HOME=/cell/home/.codex", "ASSAY_MODEL_KEY=none"}
+	env := []string{"A=settings", "ASSAY_MODEL_KEY=none", "B=case", "CODEX_HOME=/cell/home/.codex", "PROVIDER_KEY=k-1"}
 	if diff := cmp.Diff(env, s.env); diff != "" {
 		t.Error(diff)
 	}
@@ -693,7 +693,7 @@ func TestCodexTellsOurOwnFailuresApart(t *testing.T) {
 		return executor.Exit{Code: 1}, nil
 	}}
 	if _, err := build(t, "codex", "{}").Drive(t.Context(), harness.Task{Exec: full}, func(trace.Event) {}); err == nil ||
-		err.Error() != "lay the settings of codex: exit 1: disk full" {
+		err.Error() != "lay the settings of the agent: exit 1: disk full" {
 		t.Error(err)
 	}
 }
@@ -701,7 +701,6 @@ func TestCodexTellsOurOwnFailuresApart(t *testing.T) {
 func TestCodexFaults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ settings, want string }{
-		{"program: bin/codex", "suite.yaml:1:10: program must be a name or an absolute path"},
 		{"base_url: api.openai.com", "is not an http or https address"},
 		{"base_url: 'file:///x'", "is not an http"},
 		{"env: {GITHUB_TOKEN: x}", "suite.yaml:1:7: GITHUB_TOKEN never"},

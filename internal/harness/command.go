@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -57,37 +55,15 @@ func buildCommand(s Settings) (Harness, error) {
 
 // uses tells whether the settings mention a placeholder.
 func (h *command) uses(placeholder string) bool {
-	has := func(s string) bool { return strings.Contains(s, placeholder) }
-	return slices.ContainsFunc(h.params.Argv, has) || slices.ContainsFunc(slices.Collect(maps.Values(h.params.Env)), has)
+	return mention(placeholder, h.params.Argv, h.params.Env)
 }
 
-// Check implements Checker: a part of the condition that the program is never told of would be lost without a word.
-func (h *command) Check(t Task) error {
-	if t.Extras.SkillsDir != "" && !h.uses("{skills}") {
-		return h.settings.Fault("argv", fmt.Sprintf("condition %s has skills, and the command never tells its agent where they are", t.Condition), "put {skills} into argv or env")
-	}
-	if t.Extras.InstructionsFile != "" && !h.uses("{instructions}") {
-		return h.settings.Fault("argv", fmt.Sprintf("condition %s has instructions, and the command never tells its agent where they are", t.Condition), "put {instructions} into argv or env")
-	}
-	return nil
-}
+// Check implements Checker.
+func (h *command) Check(t Task) error { return checkTold(t, h.params.Argv, h.params.Env, h.settings) }
 
-// Probe implements Prober. A program named by a relative path lies in the tree of a case, so it is not looked for here.
+// Probe implements Prober.
 func (h *command) Probe(ctx context.Context, look func(string) (string, error), run func(context.Context, []string) (string, error)) (string, error) {
-	if name := h.params.Argv[0]; path.IsAbs(name) || !strings.Contains(name, "/") {
-		if _, err := look(name); err != nil {
-			return "", fmt.Errorf("agent %s: %w; install it or put it on PATH", name, err)
-		}
-	}
-	if len(h.params.Version) == 0 {
-		return "", nil
-	}
-	out, err := run(ctx, h.params.Version)
-	if err != nil {
-		return "", fmt.Errorf("version of agent %s: %w", h.params.Argv[0], err)
-	}
-	line, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(out, "\uFFFD")), "\n")
-	return line, nil
+	return probe(ctx, h.params.Argv[0], "install it or put it on PATH", h.params.Version, look, run)
 }
 
 // Names of our files in HOME: the work folder holds nothing of ours.
@@ -140,13 +116,7 @@ func (h *command) commandLine(t Task) (argv, env []string) {
 	for _, arg := range h.params.Argv {
 		argv = append(argv, fill.Replace(arg))
 	}
-	named := envNames(t.Env)
-	for _, name := range slices.Sorted(maps.Keys(h.params.Env)) {
-		if !slices.Contains(named, name) {
-			env = append(env, name+"="+fill.Replace(h.params.Env[name]))
-		}
-	}
-	return argv, append(env, t.Env...)
+	return argv, agentEnv(t, filledEnv(fill, h.params.Env))
 }
 
 // prepare writes the prompt file and removes a trace file that an earlier run left. Both lie outside the work folder, so

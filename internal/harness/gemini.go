@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -19,58 +18,43 @@ import (
 
 // gemini runs the Gemini CLI once, without asking: in its other modes it takes tools away from the model instead of
 // putting a question, so a policy that denies cannot be held here.
-type gemini struct {
-	params   geminiParams
-	settings Settings
-}
+type gemini struct{ cli }
 
 var (
 	_ Harness = (*gemini)(nil)
 	_ Prober  = (*gemini)(nil)
+	_ Checker = (*gemini)(nil)
 	_ Caller  = (*gemini)(nil)
 )
-
-type geminiParams struct {
-	upstream `yaml:",inline"`
-	Program  string            `yaml:"program" doc:"the CLI, by name on PATH or by path" default:"gemini"`
-	Env      map[string]string `yaml:"env" doc:"further environment of the CLI" rule:"env"`
-}
 
 // maxGeminiPrompt is how much of standard input the CLI reads, in bytes. It would leave out the rest without a word.
 const maxGeminiPrompt = 8 << 20
 
+const geminiInstall = "npm install -g @google/gemini-cli@0.61.0"
+
 func buildGemini(s Settings) (Harness, error) {
-	var p geminiParams
-	if err := s.Decode(&p); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(p.check(s), checkProgram(p.Program, s)); err != nil {
-		return nil, err
-	}
-	return &gemini{p, s}, nil
+	c, err := newCLI(cli{
+		kind: "gemini", program: "gemini", install: geminiInstall, dialect: gateway.Gemini,
+		sideModels: geminiSideModels, env: geminiEnv, foreign: []string{"GOOGLE_GENAI_USE_VERTEXAI"},
+	}, s)
+	return &gemini{c}, err
 }
 
-// Models implements Caller. The CLI asks two models of its own whether it goes round in circles.
-func (h *gemini) Models(t Task) ([]gateway.Model, error) {
-	return h.params.models(t, gateway.Gemini, h.settings, "gemini-3-flash-preview", "gemini-3.1-pro-preview-customtools")
-}
+// geminiSideModels are those that the CLI asks whether it goes round in circles. They are never changed.
+var geminiSideModels = []string{"gemini-3-flash-preview", "gemini-3.1-pro-preview-customtools"}
 
-// Probe implements Prober.
-func (h *gemini) Probe(ctx context.Context, look func(string) (string, error), run func(context.Context, []string) (string, error)) (string, error) {
-	return probeProgram(ctx, h.params.Program, "npm install -g @google/gemini-cli@0.61.0", look, run)
+func geminiEnv(home, address, key string) []string {
+	return []string{
+		"GEMINI_CLI_HOME=" + home, "GEMINI_API_KEY=" + key, "GOOGLE_GEMINI_BASE_URL=" + address,
+		"GEMINI_CLI_NO_RELAUNCH=true", // one process instead of two
+	}
 }
 
 // Drive implements Harness.
 func (h *gemini) Drive(ctx context.Context, t Task, emit func(trace.Event)) (Outcome, error) {
-	address, key := h.params.address(t, gateway.Gemini)
 	p := program{
-		argv: []string{h.params.Program, "--output-format", "stream-json", "--approval-mode", "yolo", "--model", t.Model},
-		env: agentEnv(t, h.params.Env,
-			"GEMINI_CLI_HOME="+t.Home,
-			"GEMINI_CLI_NO_RELAUNCH=true", // one process instead of two
-			"GEMINI_API_KEY="+key,
-			"GOOGLE_GEMINI_BASE_URL="+address,
-		),
+		argv:   []string{h.params.Program, "--output-format", "stream-json", "--approval-mode", "yolo", "--model", t.Model},
+		env:    h.environment(t),
 		talker: &geminiTalker{fresh: true},
 	}
 	opening(t, trace.Session{Harness: "gemini", Agent: h.params.Program, Argv: p.argv, Env: envNames(p.env)}, emit)
@@ -78,10 +62,9 @@ func (h *gemini) Drive(ctx context.Context, t Task, emit func(trace.Event)) (Out
 		detail := fmt.Sprintf("the prompt has %d bytes, and the CLI reads %d", len(t.Prompt), maxGeminiPrompt)
 		return closing(Outcome{Stop: trace.StopError, Class: trace.ClassHarnessConfig, Detail: detail}, emit), nil
 	}
-	home := path.Join(t.Home, ".gemini")
 	if err := furnish(ctx, t, furniture{
-		config: path.Join(home, "settings.json"), content: string(geminiSettings(t.Extras.MCP)),
-		instructions: path.Join(home, "GEMINI.md"), skills: path.Join(home, "skills"),
+		config: ".gemini/settings.json", content: string(geminiSettings(t.Extras.MCP)),
+		instructions: ".gemini/GEMINI.md", skills: ".gemini/skills",
 	}); err != nil && ctx.Err() == nil {
 		return Outcome{}, err
 	}
@@ -112,16 +95,6 @@ func geminiSettings(servers []MCPServer) json.RawMessage {
 		"general":    object{"enableAutoUpdate": false, "enableAutoUpdateNotification": false, "maxAttempts": geminiAttempts},
 		"mcpServers": mcp,
 	})
-}
-
-// envMap turns NAME=value pairs into a map.
-func envMap(env []string) map[string]string {
-	m := map[string]string{}
-	for _, kv := range env {
-		name, value, _ := strings.Cut(kv, "=")
-		m[name] = value
-	}
-	return m
 }
 
 // geminiTalker understands the CLI's stream. It tells no thoughts, hides the exit codes of commands, and tells an answer

@@ -140,7 +140,7 @@ var Kinds = []Kind{
 	{
 		Name:   "claude-code",
 		Doc:    "runs the Claude Code CLI; its permission prompts and questions go to the responder",
-		Params: claudeParams{},
+		Params: cliParams{},
 		Takes:  []string{"skills", "instructions", "mcp"},
 		Asks:   []string{"permission", "question"},
 		Build:  buildClaude,
@@ -148,14 +148,14 @@ var Kinds = []Kind{
 	{
 		Name:   "gemini",
 		Doc:    "runs the Gemini CLI, which does all it wants without asking",
-		Params: geminiParams{},
+		Params: cliParams{},
 		Takes:  []string{"skills", "instructions", "mcp"},
 		Build:  buildGemini,
 	},
 	{
 		Name:   "opencode",
 		Doc:    "runs opencode, which does all it wants without asking",
-		Params: opencodeParams{},
+		Params: cliParams{},
 		Takes:  []string{"skills", "instructions", "mcp"},
 		Build:  buildOpencode,
 	},
@@ -170,7 +170,7 @@ var Kinds = []Kind{
 	{
 		Name:   "codex",
 		Doc:    "runs OpenAI's codex CLI, which works without asking",
-		Params: codexParams{},
+		Params: cliParams{},
 		Takes:  []string{"skills", "instructions", "mcp"},
 		Build:  buildCodex,
 	},

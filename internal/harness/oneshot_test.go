@@ -170,7 +170,7 @@ func TestOneShotAgentsAreStarted(t *testing.T) {
 		},
 	} {
 		a := &oneShot{}
-		h := build(t, kind, "{base_url: \"http://127.0.0.1:1/x/\", side_models: [small], env: {FOO: settings, GEMINI_CLI_HOME: elsewhere}}")
+		h := build(t, kind, "{base_url: \"http://127.0.0.1:1/x/\", side_models: [small], env: {FOO: settings}}")
 		task := harness.Task{
 			Model: "m1", Prompt: "Fix\n«it».", Exec: a, Work: "/cell/work", Home: "/cell/home", Env: []string{"FOO=bar"},
 			Extras: harness.Extras{MCP: []harness.MCPServer{{Name: "one", URL: "http://mcp"}, {Name: "two", Argv: []string{"tool", "x"}, Env: []string{"A=b"}}}},

@@ -3,7 +3,6 @@ package harness
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -14,42 +13,34 @@ import (
 )
 
 // opencode runs opencode once, with all permissions: run this way it rejects what it would have to ask for.
-type opencode struct {
-	params   opencodeParams
-	settings Settings
-}
+type opencode struct{ cli }
 
 var (
 	_ Harness = (*opencode)(nil)
 	_ Prober  = (*opencode)(nil)
+	_ Checker = (*opencode)(nil)
 	_ Caller  = (*opencode)(nil)
 )
 
-type opencodeParams struct {
-	upstream `yaml:",inline"`
-	Program  string            `yaml:"program" doc:"the CLI, by name on PATH or by path" default:"opencode"`
-	Env      map[string]string `yaml:"env" doc:"further environment of the CLI" rule:"env"`
-}
+const opencodeInstall = "npm install -g opencode-ai@1.18.33"
 
 func buildOpencode(s Settings) (Harness, error) {
-	var p opencodeParams
-	if err := s.Decode(&p); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(p.check(s), checkProgram(p.Program, s)); err != nil {
-		return nil, err
-	}
-	return &opencode{p, s}, nil
+	c, err := newCLI(cli{kind: "opencode", program: "opencode", install: opencodeInstall, dialect: gateway.Chat, env: opencodeEnv}, s)
+	return &opencode{c}, err
 }
 
-// Models implements Caller.
-func (h *opencode) Models(t Task) ([]gateway.Model, error) {
-	return h.params.models(t, gateway.Chat, h.settings)
-}
-
-// Probe implements Prober.
-func (h *opencode) Probe(ctx context.Context, look func(string) (string, error), run func(context.Context, []string) (string, error)) (string, error) {
-	return probeProgram(ctx, h.params.Program, "npm install -g opencode-ai@1.18.33", look, run)
+// opencodeEnv holds no address and no key: those stand in its settings file.
+func opencodeEnv(home, _, _ string) []string {
+	return []string{
+		"XDG_CONFIG_HOME=" + path.Join(home, ".config"),
+		"XDG_DATA_HOME=" + path.Join(home, ".local/share"),
+		"XDG_CACHE_HOME=" + path.Join(home, ".cache"),
+		"XDG_STATE_HOME=" + path.Join(home, ".local/state"),
+		"OPENCODE_DISABLE_AUTOUPDATE=1",
+		"OPENCODE_DISABLE_MODELS_FETCH=1",
+		"OPENCODE_DISABLE_LSP_DOWNLOAD=1",
+		"OPENCODE_DISABLE_DEFAULT_PLUGINS=1",
+	}
 }
 
 // opencodeProvider is the provider of our making that all its models belong to.
@@ -57,25 +48,15 @@ const opencodeProvider = "assay"
 
 // Drive implements Harness.
 func (h *opencode) Drive(ctx context.Context, t Task, emit func(trace.Event)) (Outcome, error) {
-	config := path.Join(t.Home, ".config")
 	p := program{
-		argv: []string{h.params.Program, "run", "--format", "json", "--auto", "--model", opencodeProvider + "/" + t.Model},
-		env: agentEnv(t, h.params.Env,
-			"XDG_CONFIG_HOME="+config,
-			"XDG_DATA_HOME="+path.Join(t.Home, ".local/share"),
-			"XDG_CACHE_HOME="+path.Join(t.Home, ".cache"),
-			"XDG_STATE_HOME="+path.Join(t.Home, ".local/state"),
-			"OPENCODE_DISABLE_AUTOUPDATE=1",
-			"OPENCODE_DISABLE_MODELS_FETCH=1",
-			"OPENCODE_DISABLE_LSP_DOWNLOAD=1",
-			"OPENCODE_DISABLE_DEFAULT_PLUGINS=1",
-		),
+		argv:   []string{h.params.Program, "run", "--format", "json", "--auto", "--model", opencodeProvider + "/" + t.Model},
+		env:    h.environment(t),
 		talker: &opencodeTalker{},
 	}
 	opening(t, trace.Session{Harness: "opencode", Agent: h.params.Program, Argv: p.argv, Env: envNames(p.env)}, emit)
 	if err := furnish(ctx, t, furniture{
-		config: path.Join(config, "opencode/opencode.json"), content: string(h.config(t)),
-		instructions: path.Join(config, "opencode/AGENTS.md"), skills: path.Join(config, "opencode/skills"),
+		config: ".config/opencode/opencode.json", content: string(h.config(t)),
+		instructions: ".config/opencode/AGENTS.md", skills: ".config/opencode/skills",
 	}); err != nil && ctx.Err() == nil {
 		return Outcome{}, err
 	}

@@ -51,7 +51,7 @@ func (r *rollouts) read(ctx context.Context, t Task) error {
 		Argv: []string{"sh", "-c", `cd -- "$1" 2>/dev/null || exit 0
 for f in */*/*/rollout-*.jsonl; do
 	[ -L "$f" ] || [ ! -f "$f" ] || { printf '\n%s\n' "$f" && cat -- "$f"; } || exit
-done`, "sh", path.Join(codexHome(t), "sessions")},
+done`, "sh", path.Join(t.Home, codexHome, "sessions")},
 		Stdout:    lines,
 		Timeout:   time.Minute,
 		MaxOutput: maxRollouts,
