@@ -17,6 +17,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/assay-ci/assay/internal/harness"
 	"github.com/assay-ci/assay/internal/suite"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
@@ -33,12 +34,17 @@ func TestReference(t *testing.T) {
 	if !json.Valid([]byte(schema)) {
 		t.Error("assay schema prints no JSON")
 	}
-	for name, want := range map[string]string{
-		repository + "/docs/suite.md":          suitePage(),
-		repository + "/docs/cli.md":            commandPage(),
-		repository + "/docs/suite.schema.json": schema,
-		"testdata/explain.txt":                 explanations(t),
-	} {
+	pages := map[string]string{
+		repository + "/docs/suite.md":            suitePage(),
+		repository + "/docs/cli.md":              commandPage(),
+		repository + "/docs/harnesses/README.md": harnessIndex(),
+		repository + "/docs/suite.schema.json":   schema,
+		"testdata/explain.txt":                   explanations(t),
+	}
+	for _, k := range harness.Kinds {
+		pages[repository+"/docs/harnesses/"+k.Name+".md"] = harnessPage(k)
+	}
+	for name, want := range pages {
 		if *update {
 			must(os.WriteFile(name, []byte(want), 0o644))
 			continue
@@ -73,12 +79,127 @@ In a name, ` + "`[]`" + ` stands for each item of a list and ` + "`.*`" + ` for 
 		fmt.Fprintf(&b, "\n## Kinds of %s\n", g.what)
 		for _, k := range g.list {
 			fmt.Fprintf(&b, "\n### %s\n\n%s\n", k.Name, cell(sentence(k.Doc)))
+			if g.what == "harness" {
+				fmt.Fprintf(&b, "[How it is run, and what it cannot tell](harnesses/%s.md).\n", k.Name)
+			}
 			if fields := suite.Describe(k.Params); len(fields) > 0 {
 				b.WriteString("\n" + fieldTable(fields))
 			}
 		}
 	}
 	return b.String()
+}
+
+// harnessIndex is docs/harnesses/README.md.
+func harnessIndex() string {
+	var b strings.Builder
+	b.WriteString("# The harnesses\n\n" + madeByTest + `
+A harness drives one kind of agent: ` + "`type`" + ` of an item of ` + "`matrix.harnesses`" + ` in suite.yaml. Each page says how the
+agent is run, what is recorded, and what the agent cannot tell. Where its agents call their models through the gateway, the
+gateway's count of turns, tokens and money is the official one, and the condition is looked for in what the model was told.
+
+| harness | what it does | takes | asks | models through the gateway |
+| :-- | :-- | :-- | :-- | :-- |
+`)
+	for _, k := range harness.Kinds {
+		through := "no"
+		if calls(k) {
+			through = "yes"
+		}
+		fmt.Fprintf(&b, "| [%s](%[1]s.md) | %s | %s | %s | %s |\n", k.Name, cell(k.Doc), strings.Join(k.Takes, ", "), strings.Join(k.Asks, ", "), through)
+	}
+	return b.String()
+}
+
+// harnessPage is the page of one harness in docs/harnesses.
+func harnessPage(k harness.Kind) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n%s\n%s\n\n```yaml\nmatrix:\n  harnesses:\n    - %s\n```\n", k.Name, madeByTest, cell(sentence(k.Doc)), k.About.Example)
+	for _, s := range aboutHarness(k) {
+		fmt.Fprintf(&b, "\n## %s\n\n", s.title)
+		for _, line := range s.lines {
+			if len(s.lines) > 1 {
+				b.WriteString(wrapped(line, "- ", "  "))
+			} else {
+				b.WriteString(wrapped(line, "", ""))
+			}
+		}
+	}
+	if fields := suite.Describe(k.Params); len(fields) > 0 {
+		b.WriteString("\n## Settings\n\n" + fieldTable(fields))
+	}
+	return b.String()
+}
+
+// TestHarnessExamples checks a suite that is made of the examples of all harnesses.
+func TestHarnessExamples(t *testing.T) {
+	dir := t.TempDir()
+	text := "name: examples\nmatrix:\n  harnesses:\n"
+	for _, k := range harness.Kinds {
+		text += "    - " + k.About.Example + "\n"
+	}
+	text += "  conditions:\n    - {id: without, baseline: true}\n    - {id: with, skills: [skill]}\n"
+	for name, text := range map[string]string{
+		"suite.yaml":     text,
+		"skill/SKILL.md": "---\nname: greeter\ndescription: Greets everyone in a very particular and unusual manner\n---\nSay hello.\n",
+		"one/case.yaml":  "id: one\nprompt: Fix it.\nsource: {path: tree}\nassertions: [{id: there, type: files, exist: [a.txt]}]\n",
+		"one/tree/a.txt": "a\n",
+	} {
+		name = filepath.Join(dir, name)
+		must(os.MkdirAll(filepath.Dir(name), 0o755))
+		must(os.WriteFile(name, []byte(text), 0o644))
+	}
+	if out := says(t, "check", dir); !strings.HasSuffix(out, "no fault\n") {
+		t.Error(out)
+	}
+	used := map[string]bool{}
+	useKinds(t, used, os.DirFS(dir), ".")
+	for _, k := range harness.Kinds {
+		if !used["harness "+k.Name] {
+			t.Errorf("the example of %s shows another harness", k.Name)
+		}
+	}
+}
+
+// TestAgentsAreInstalledAsDocumented: the versions on the pages are those that the tests install.
+func TestAgentsAreInstalledAsDocumented(t *testing.T) {
+	script, err := os.ReadFile(repository + "/tools/agents.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range harness.Kinds {
+		installs := []string{k.About.Install}
+		for _, p := range profiles(k) {
+			installs = append(installs, p.Install)
+		}
+		for _, line := range installs {
+			if pkg, ok := strings.CutPrefix(line, "npm install -g "); line != "" && (!ok || !strings.Contains(string(script), "package="+pkg+" ")) {
+				t.Errorf("%s: tools/agents.sh does not install what %q does", k.Name, line)
+			}
+		}
+	}
+}
+
+// TestEveryHarnessTellsAboutItself holds each row to a page that a reader can use.
+func TestEveryHarnessTellsAboutItself(t *testing.T) {
+	for _, k := range harness.Kinds {
+		a := k.About
+		texts := append([]string{a.Runs, a.Records, a.Limits}, a.Silent...)
+		for _, p := range profiles(k) {
+			texts = append(texts, p.Silent...)
+			if p.Name == "" || p.Install == "" || p.Runs == "" {
+				t.Errorf("%s: the agent %q does not say how it is got and run", k.Name, p.Name)
+			}
+		}
+		if len(a.Silent) == 0 {
+			t.Errorf("%s does not say what its agent cannot tell", k.Name)
+		}
+		for _, text := range texts {
+			if !strings.HasSuffix(text, ".") || strings.Contains(text, "  ") {
+				t.Errorf("%s: %q is no whole sentence", k.Name, text)
+			}
+		}
+	}
 }
 
 // aboutTheBase is the part of docs/suite.md that says what no table can.

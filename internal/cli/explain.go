@@ -89,6 +89,9 @@ func listKinds(x IO) {
 func kindPage(what string, k suite.Kind) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%s): %s\n", k.Name, what, k.Doc)
+	if i := slices.IndexFunc(harness.Kinds, func(h harness.Kind) bool { return h.Name == k.Name }); what == "harness" && i >= 0 {
+		b.WriteString(harnessText(harness.Kinds[i]))
+	}
 	for _, f := range suite.Describe(k.Params) {
 		fmt.Fprintf(&b, "\n  %s  %s\n", f.Name, f.Type)
 		for _, line := range []string{f.Doc, limits(f)} {

@@ -37,6 +37,27 @@ type acpParams struct {
 	Env      map[string]string `yaml:"env" doc:"environment of the program; values are filled in like argv" rule:"env"`
 }
 
+// acpAbout is the page of this kind.
+var acpAbout = About{
+	Example: `{id: claude-acp, type: acp, agent: claude-agent-acp, models: [claude-sonnet-4-5]}`,
+	Runs: "The program is started once a cell and spoken to over its standard streams: a session in the work folder with " +
+		"the MCP servers of the condition, the mode in which it asks, then the prompt. It may read and write files " +
+		"through Assay, inside the work folder only, and gets no terminal. An agent that Assay does not know is named by " +
+		"`argv`, and by `dialect` when it can be told where its models are.",
+	Records: "Every frame as it came. Messages, thoughts, tool calls with their updates, plans, permissions, questions, files " +
+		"that it read and wrote through Assay, and what it reports of its usage.",
+	Silent: []string{
+		"Turns are not told over this protocol. The gateway counts them.",
+		"What an agent reports of its usage is its own affair: the whole, the last step, or how full its context is. The " +
+			"gateway's count is the official one.",
+		"A cancelled agent reports no usage.",
+		"An agent without a `dialect` calls its models around the gateway: no tokens, no cost, no limit of turns or " +
+			"money, and nobody can see whether the condition reached the model.",
+	},
+	Limits:   modelLimits,
+	Profiles: acpProfiles,
+}
+
 func buildACP(s Settings) (Harness, error) {
 	var p acpParams
 	if err := s.Decode(&p); err != nil {
@@ -101,7 +122,7 @@ func (h *acp) Probe(ctx context.Context, look func(string) (string, error), run 
 	if h.agent.versioned {
 		version = []string{program, "--version"}
 	}
-	return probe(ctx, program, h.agent.install(), version, look, run)
+	return probe(ctx, program, h.agent.missing(), version, look, run)
 }
 
 // Models implements Caller. An agent without a dialect calls its models around us.

@@ -16,7 +16,7 @@ type acpAgent struct {
 	name       string
 	argv       []string // templates, as env and the values of acpParams.Env
 	env        []string
-	npm        string // the package that it is installed from
+	install    string // the command line that installs it, at the version that the tests are written for
 	versioned  bool   // it knows --version
 	dialect    gateway.Dialect
 	sideModels []string // that it calls unasked
@@ -35,6 +35,8 @@ type acpAgent struct {
 	nameOf     func(acpCallUpdate) string
 	chatter    func(text string) bool // a message that the agent's machinery wrote and not its model
 	fault      func(name string) (status int)
+
+	silent []string // as in About
 }
 
 // An acpSetup is what one cell gives an agent.
@@ -48,7 +50,7 @@ var acpAgents = []acpAgent{
 	{
 		name:    "claude-agent-acp",
 		argv:    []string{"claude-agent-acp"},
-		npm:     "@agentclientprotocol/claude-agent-acp@0.49.0",
+		install: "npm install -g @agentclientprotocol/claude-agent-acp@0.49.0",
 		dialect: gateway.Anthropic,
 		env: []string{
 			"ANTHROPIC_BASE_URL={gateway}", "ANTHROPIC_API_KEY={key}", "ANTHROPIC_MODEL={model}", "CLAUDE_CONFIG_DIR={home}/.claude",
@@ -59,11 +61,16 @@ var acpAgents = []acpAgent{
 		mode:         "default",
 		asks:         []string{"permission", "question"},
 		nameOf:       func(u acpCallUpdate) string { return u.meta().ToolName },
+		silent: []string{
+			"It carries a Claude Code of its own, of another version than the one beside it.",
+			"The cost that it reports grows over the session. The last one counts.",
+			"Cancelled, it reports no usage.",
+		},
 	},
 	{
 		name:         "codex-acp",
 		argv:         []string{"codex-acp"},
-		npm:          "@zed-industries/codex-acp@0.16.0",
+		install:      "npm install -g @zed-industries/codex-acp@0.16.0",
 		dialect:      gateway.Responses,
 		env:          []string{"CODEX_HOME={home}/.codex", "OPENAI_API_KEY={key}"},
 		configFile:   ".codex/config.toml",
@@ -76,11 +83,17 @@ var acpAgents = []acpAgent{
 		chatter: func(text string) bool {
 			return strings.HasPrefix(text, "Model metadata for `") && strings.HasSuffix(text, "can degrade performance and cause issues.")
 		},
+		silent: []string{
+			"It asks nothing. In the mode in which it begins, an edit is neither made nor told.",
+			"It reports how full its context is, and no tokens.",
+			"It tells its user of missing model data by a message of the model. That message is recorded as a warning.",
+			"It does not end with its input. Assay ends it.",
+		},
 	},
 	{
 		name:       "gemini",
 		argv:       []string{"gemini", "--acp", "-m", "{model}"},
-		npm:        "@google/gemini-cli@0.61.0",
+		install:    geminiInstall,
 		versioned:  true,
 		dialect:    gateway.Gemini,
 		sideModels: geminiSideModels,
@@ -102,11 +115,19 @@ var acpAgents = []acpAgent{
 			name, _, _ := cutLast(u.ID, "__")
 			return name
 		},
+		silent: []string{
+			"It asks before every tool, its list of things to do included, and before the call itself is shown. Of a call " +
+				"that was denied it tells no more.",
+			"It tells titles and diffs of its calls, but no arguments and no output.",
+			"The tokens that it reports include the cached ones and leave out thoughts.",
+			"An answer that was refused looks like a whole one. The gateway's word counts.",
+			"When its loop detector stops it, the stop is max_turns with the detail loop_detected.",
+		},
 	},
 	{
 		name:      "opencode",
 		argv:      []string{"opencode", "acp"},
-		npm:       "opencode-ai@1.18.33",
+		install:   opencodeInstall,
 		versioned: true,
 		dialect:   gateway.Chat,
 		env: []string{
@@ -133,15 +154,28 @@ var acpAgents = []acpAgent{
 			}
 			return 0
 		},
+		silent: []string{
+			"Its settings say what it asks for: edits, commands and fetches.",
+			"The usage at its end is that of its last step. Zeros after it was cancelled are taken as not known.",
+		},
 	},
 }
 
-// install says how to get the agent.
-func (a acpAgent) install() string {
-	if a.npm == "" {
+// missing says how to get the agent.
+func (a acpAgent) missing() string {
+	if a.install == "" {
 		return "install it or put it on PATH"
 	}
-	return "install it with npm install -g " + a.npm + ", or name it in program"
+	return "install it with " + a.install + ", or name it in program"
+}
+
+// acpProfiles is what a person wants to know of the known agents.
+func acpProfiles() []Profile {
+	var list []Profile
+	for _, a := range acpAgents {
+		list = append(list, Profile{Name: a.name, Install: a.install, Runs: strings.Join(a.argv, " "), Mode: a.mode, Silent: a.silent})
+	}
+	return list
 }
 
 // cutLast is strings.Cut at the last separator.

@@ -21,6 +21,33 @@ var (
 
 const claudeInstall = "npm install -g @anthropic-ai/claude-code@2.1.197"
 
+// claudeAbout is the page of this kind.
+var claudeAbout = About{
+	Install: claudeInstall,
+	Example: `{id: claude, type: claude-code, models: [claude-sonnet-4-5]}`,
+	Runs: "One process a cell: `claude -p --input-format stream-json --output-format stream-json --verbose " +
+		"--permission-prompt-tool stdio`. The prompt, the answers to its permission prompts and those to its questions go " +
+		"by standard input. Its settings folder is new in every cell: instructions are the CLAUDE.md in it, skills a " +
+		"plugin beside it, and MCP servers are those of the condition alone. Its telemetry and its updates are off, and " +
+		"it tries a failed model call twice instead of ten times.",
+	Records: "Messages, thoughts, tool calls and their results, plans, permissions, questions, sub-agents, retries, the tools " +
+		"and skills that it says it has, and its own usage and cost.",
+	Silent: []string{
+		"Its exit code says little: interrupted it exits with 0, and a provider's error comes as a success with a flag. " +
+			"The last line of its stream decides.",
+		"Its lines of usage come once for each part of an answer and leave out sub-agents. The sum over the models of its " +
+			"last line is taken, and the gateway's count is the official one.",
+		"While a sub-agent works in the background, its first end is not the last: it takes another turn, and is heard " +
+			"until that has ended.",
+		"It may call another model than the one it was told, where a name is old. The gateway refuses a model that is not " +
+			"the cell's.",
+		"A dozen skills of its own are in every cell. It also reads CLAUDE.md and `.claude/skills` of the tree, but no " +
+			"AGENTS.md.",
+		"Its own limits of turns and money count otherwise than Assay's, so they are not used.",
+	},
+	Limits: modelLimits,
+}
+
 func buildClaude(s Settings) (Harness, error) {
 	c, err := newCLI(cli{
 		kind: "claude-code", program: "claude", install: claudeInstall, dialect: gateway.Anthropic,

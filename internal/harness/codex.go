@@ -25,6 +25,30 @@ var (
 
 const codexInstall = "npm install -g @openai/codex@0.169.0"
 
+// codexAbout is the page of this kind.
+var codexAbout = About{
+	Install: codexInstall,
+	Example: `{id: codex, type: codex, models: [gpt-5.5]}`,
+	Runs: "One process a cell: `codex exec --json --sandbox danger-full-access --skip-git-repo-check --disable plugins -`, " +
+		"with the prompt on standard input. Its own sandbox is open, since the place of the cell is the fence. Its home " +
+		"is new in every cell: the gateway is its only provider, a failed call is tried twice more, and an MCP server " +
+		"that does not start ends the cell instead of being left out.",
+	Records: "Messages, thoughts, commands with their exit codes, changed files, MCP calls, lists of things to do, and its own " +
+		"usage. When it has ended, its session files are read too: calls that only they tell are in the trace with the " +
+		"mark late.",
+	Silent: []string{
+		"Its output leaves out calls: commands that were denied, tools that do not exist, arguments that are no JSON and " +
+			"questions give no line, and it exits with 0. They come from its session files.",
+		"It reports no usage when a turn fails or when it is ended. The gateway's count is there all the same.",
+		"A signal ends it without a last line.",
+		"A server error of the provider is told as high demand. The status comes from the gateway.",
+		"Which tools it offers depends on the name of the model: one that it does not know gets a shell and nothing else.",
+		"It asks nothing, so no policy but auto-approve can be held.",
+		"It reads AGENTS.md, `.codex/skills` and `.agents/skills` of the tree.",
+	},
+	Limits: modelLimits,
+}
+
 func buildCodex(s Settings) (Harness, error) {
 	c, err := newCLI(cli{kind: "codex", program: "codex", install: codexInstall, dialect: gateway.Responses, env: codexEnv}, s)
 	return &codex{c}, err

@@ -31,6 +31,24 @@ type commandParams struct {
 	Env     map[string]string `yaml:"env" doc:"environment of the program; values are filled in like argv" rule:"env"`
 }
 
+// commandAbout is the page of this kind.
+var commandAbout = About{
+	Example: `{id: mine, type: command, argv: [my-agent, --model, "{model}", --skills, "{skills}", --prompt-file, "{prompt_file}"], models: [small]}`,
+	Runs: "The program is started once a cell, in the work folder and without a shell. Placeholders are filled in, and the " +
+		"prompt goes by a file or by standard input. Exit code 0 is the end of its turn; any other is an error.",
+	Records: "What it prints, and the end of that as its final text. An agent that can say more writes Assay's trace, one JSON " +
+		"object a line, to `{trace_file}`; it is taken into the trace of the cell.",
+	Silent: []string{
+		"Without a trace of its own it tells no tool calls, no turns and no tokens. They are not known, never zero.",
+		"It calls its models around the gateway: cost is not measured, and nobody can see whether the condition reached " +
+			"the model.",
+		"A provider that fails looks like an agent that fails, unless its exit code or its trace says so.",
+		"It asks nothing, so no policy but auto-approve can be held.",
+	},
+	Limits: "Assay ends the program and all that it started when `limits.timeout` is over and when it has printed too much. " +
+		"Turns are counted in its own trace, after its end, and money not at all.",
+}
+
 func buildCommand(s Settings) (Harness, error) {
 	var p commandParams
 	if err := s.Decode(&p); err != nil {

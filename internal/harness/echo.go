@@ -16,6 +16,17 @@ var _ Harness = echo{}
 
 type echoParams struct{}
 
+// echoAbout is the page of this kind.
+var echoAbout = About{
+	Example: `{id: echo, type: echo}`,
+	Runs:    "Inside Assay, without a model and without a process: it writes the prompt to `ANSWER.md` and ends.",
+	Records: "One call of a tool, one message, and a usage of zero, which is true.",
+	Silent: []string{
+		"It tells nothing of any model: pages call its numbers simulated.",
+	},
+	Limits: "It ends by itself.",
+}
+
 func buildEcho(s Settings) (Harness, error) {
 	if err := s.Decode(&echoParams{}); err != nil {
 		return nil, err

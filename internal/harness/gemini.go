@@ -32,6 +32,31 @@ const maxGeminiPrompt = 8 << 20
 
 const geminiInstall = "npm install -g @google/gemini-cli@0.61.0"
 
+// geminiAbout is the page of this kind.
+var geminiAbout = About{
+	Install: geminiInstall,
+	Example: `{id: gemini, type: gemini, models: [gemini-2.5-pro]}`,
+	Runs: "One process a cell: `gemini --output-format stream-json --approval-mode yolo`, with the prompt on standard " +
+		"input, 8 MiB at most. Its home is new in every cell; usage statistics, updates and the question whether it " +
+		"trusts the folder are off.",
+	Records: "Messages, tool calls, the output of commands, and its own usage of the session.",
+	Silent: []string{
+		"It hides the exit codes of commands: one that failed looks like one that did not, and its exit code is not " +
+			"known.",
+		"It tells no thoughts, and no output of tools that read or edit. The tokens of thoughts are in its total alone.",
+		"An answer that was refused or cut looks like a whole one. The gateway sees the provider's reason, and that " +
+			"counts.",
+		"Its exit code is a remainder of the HTTP status, and after a signal it may be 0 without a last line.",
+		"While a provider is down it tries again for more than a minute and prints nothing. The gateway ends that.",
+		"It asks two further models whether it goes round in circles. They are allowed, and their money counts. When it " +
+			"stops for that, the stop is max_turns with the detail loop_detected.",
+		"It asks nothing: in its other modes it takes tools away from the model instead. Use `acp` with `agent: gemini` " +
+			"for other policies.",
+		"It reads GEMINI.md, `.gemini/skills` and `.agents/skills` of the tree.",
+	},
+	Limits: modelLimits,
+}
+
 func buildGemini(s Settings) (Harness, error) {
 	c, err := newCLI(cli{
 		kind: "gemini", program: "gemini", install: geminiInstall, dialect: gateway.Gemini,

@@ -108,8 +108,36 @@ type Kind struct {
 	Simulated bool     // no model answers: its agents are scripted, and every page says so
 	Takes     []string // keys of a condition that it can honour: skills, instructions, mcp
 	Asks      []string // what its agents ask of the responder: permission, question
+	About     About
 	Build     func(s Settings) (Harness, error)
 }
+
+// About is the page of a kind: what a person wants to know before trusting its numbers. Texts are whole sentences in which
+// backquotes mark what is typed.
+type About struct {
+	Install  string           // the command line that installs the version that the tests are written for; empty: there is nothing to install
+	Example  string           // an item of matrix.harnesses, in YAML
+	Runs     string           // how the agent is run
+	Records  string           // what the trace of a cell holds
+	Silent   []string         // what the agent cannot tell us or tells wrongly, and what is done about it
+	Limits   string           // what ends an agent that goes too far
+	Profiles func() []Profile // the agents that are known by name, where the kind drives several; nil: it is one
+}
+
+// A Profile is one of several agents of a kind.
+type Profile struct {
+	Name, Install, Runs string
+	Mode                string // of the session, when it is set
+	Silent              []string
+}
+
+// What ends the agents of most kinds.
+const (
+	timeLimits = "Assay ends the agent and all that it started when `limits.timeout` is over, when it has been silent for three minutes, " +
+		"and when it has printed too much."
+	modelLimits = timeLimits + " The gateway counts turns and money: it refuses the model call after `limits.max_turns` answers or " +
+		"`limits.max_cost_usd` dollars, which stops every agent the same way."
+)
 
 // Kinds is the table of harnesses. It is never changed.
 var Kinds = []Kind{
@@ -119,6 +147,7 @@ var Kinds = []Kind{
 		Params:    echoParams{},
 		Simulated: true,
 		Takes:     []string{"skills", "instructions", "mcp"},
+		About:     echoAbout,
 		Build:     buildEcho,
 	},
 	{
@@ -128,6 +157,7 @@ var Kinds = []Kind{
 		Simulated: true,
 		Takes:     []string{"skills", "instructions", "mcp"},
 		Asks:      []string{"permission", "question"},
+		About:     scriptAbout,
 		Build:     buildScript,
 	},
 	{
@@ -135,6 +165,7 @@ var Kinds = []Kind{
 		Doc:    "runs any program as the agent, by an argv template; the prompt goes by file or standard input",
 		Params: commandParams{},
 		Takes:  []string{"skills", "instructions"},
+		About:  commandAbout,
 		Build:  buildCommand,
 	},
 	{
@@ -143,6 +174,7 @@ var Kinds = []Kind{
 		Params: cliParams{},
 		Takes:  []string{"skills", "instructions", "mcp"},
 		Asks:   []string{"permission", "question"},
+		About:  claudeAbout,
 		Build:  buildClaude,
 	},
 	{
@@ -150,6 +182,7 @@ var Kinds = []Kind{
 		Doc:    "runs the Gemini CLI, which does all it wants without asking",
 		Params: cliParams{},
 		Takes:  []string{"skills", "instructions", "mcp"},
+		About:  geminiAbout,
 		Build:  buildGemini,
 	},
 	{
@@ -157,6 +190,7 @@ var Kinds = []Kind{
 		Doc:    "runs opencode, which does all it wants without asking",
 		Params: cliParams{},
 		Takes:  []string{"skills", "instructions", "mcp"},
+		About:  opencodeAbout,
 		Build:  buildOpencode,
 	},
 	{
@@ -165,6 +199,7 @@ var Kinds = []Kind{
 		Params: openaiParams{},
 		Takes:  []string{"skills", "instructions"},
 		Asks:   []string{"permission"},
+		About:  openaiAbout,
 		Build:  buildOpenai,
 	},
 	{
@@ -172,6 +207,7 @@ var Kinds = []Kind{
 		Doc:    "runs OpenAI's codex CLI, which works without asking",
 		Params: cliParams{},
 		Takes:  []string{"skills", "instructions", "mcp"},
+		About:  codexAbout,
 		Build:  buildCodex,
 	},
 	{
@@ -180,6 +216,7 @@ var Kinds = []Kind{
 		Params: acpParams{},
 		Takes:  []string{"skills", "instructions", "mcp"},
 		Asks:   []string{"permission", "question"},
+		About:  acpAbout,
 		Build:  buildACP,
 	},
 }

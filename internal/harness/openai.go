@@ -40,6 +40,23 @@ type openaiParams struct {
 	MaxTokens   *int64   `yaml:"max_tokens" doc:"tokens of one answer at most, sent as max_completion_tokens when set" rule:"min=1"`
 }
 
+// openaiAbout is the page of this kind.
+var openaiAbout = About{
+	Example: `{id: plain, type: openai, models: [gpt-5.5]}`,
+	Runs: "Inside Assay: the model is called over Chat Completions with six tools (`bash`, `read`, `write`, `edit`, `grep`, " +
+		"`list`), which are used through the executor and cannot leave the work folder by a file's name. It ends with the " +
+		"first answer that calls no tool. Skills and instructions stand in its system prompt. The version of its texts is " +
+		"recorded with every cell.",
+	Records: "Messages, thoughts where the provider sends them, tool calls with their results and exit codes, permissions, and " +
+		"the usage of each answer. `agent.log` holds the answers as they came.",
+	Silent: []string{
+		"It takes no MCP servers and puts no questions.",
+		"It does not shorten its conversation: a task that needs more than the model's context ends in context_overflow.",
+		"A call that a model writes into its text is text.",
+	},
+	Limits: modelLimits,
+}
+
 func buildOpenai(s Settings) (Harness, error) {
 	var p openaiParams
 	if err := s.Decode(&p); err != nil {

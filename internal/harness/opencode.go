@@ -24,6 +24,32 @@ var (
 
 const opencodeInstall = "npm install -g opencode-ai@1.18.33"
 
+// opencodeAbout is the page of this kind.
+var opencodeAbout = About{
+	Install: opencodeInstall,
+	Example: `{id: opencode, type: opencode, models: [some-model], base_url: "https://models.example.com/v1"}`,
+	Runs: "One process a cell: `opencode run --format json --auto`, with the prompt on standard input. Its folders are new " +
+		"in every cell, and it knows one provider, the gateway, over Chat Completions. Updates, sharing, its list of " +
+		"models and the download of language servers are off.",
+	Records: "Messages, thoughts, tool calls with exit codes and diffs, plans, and its own usage of each step.",
+	Silent: []string{
+		"It has no first and no last line. The end is known by the reason of its last step and by its exit code, which is " +
+			"0 for an answer that was cut, too.",
+		"A tool call is told once, when it is done: of one that never ends nothing is seen.",
+		"A call of a tool that does not exist goes to a tool named invalid and succeeds. It is recorded under the name " +
+			"that was called, as an error.",
+		"It reports a cost of 0 for a model whose price it does not know. That is taken as not known.",
+		"It writes a title for its session with a call of its own, which costs tokens of the first of `side_models`, or " +
+			"else of the model under test.",
+		"While a provider is down it tries again and prints nothing. The gateway ends that.",
+		"It asks nothing: run this way it rejects what it would have to ask for. Use `acp` with `agent: opencode` for " +
+			"other policies.",
+		"It reads AGENTS.md, `.opencode/skills` and `.claude/skills` of the tree.",
+		"One process takes 0.6 to 1.5 GB: choose `--jobs` by memory.",
+	},
+	Limits: modelLimits,
+}
+
 func buildOpencode(s Settings) (Harness, error) {
 	c, err := newCLI(cli{kind: "opencode", program: "opencode", install: opencodeInstall, dialect: gateway.Chat, env: opencodeEnv}, s)
 	return &opencode{c}, err

@@ -101,6 +101,19 @@ type usageStep struct {
 	CostUSD    *float64 `yaml:"cost_usd" rule:"min=0"`
 }
 
+// scriptAbout is the page of this kind.
+var scriptAbout = About{
+	Example: `{id: scripted, type: script, steps: [{say: Done.}]}`,
+	Runs: "Inside Assay: the steps of the list are played one by one in the place of the cell, commands through the " +
+		"executor, permissions and questions through the responder.",
+	Records: "Every step as what an agent would tell of it. Tokens and money are those that the steps report.",
+	Silent: []string{
+		"It tells nothing of any model: pages call its numbers simulated.",
+	},
+	Limits: "Assay ends it when `limits.timeout` is over or when its commands have printed too much, and counts " +
+		"`limits.max_turns` by its messages.",
+}
+
 func buildScript(s Settings) (Harness, error) {
 	var p scriptParams
 	if err := s.Decode(&p); err != nil {
