@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,39 +18,121 @@ import (
 )
 
 func newTrace(x IO) *cobra.Command {
-	return &cobra.Command{
-		Use:   "trace DIR CELL",
+	var atif bool
+	cmd := &cobra.Command{
+		Use:   "trace DIR CELL | FILE",
 		Short: "print what an agent did in one cell, for a person to read",
 		Long: `Print the trace of a cell. CELL is the beginning of its key, or its case, arm and trial as in
-"timezone/claude/claude-opus-5/with_skill/1".`,
-		Args: cobra.ExactArgs(2),
+"timezone/claude/claude-opus-5/with_skill/1".
+
+--atif prints it as a document of the Agent Trajectory Interchange Format instead, with what the
+format has no place for in its extra objects. FILE is such a document, of any program.`,
+		Args: cobra.RangeArgs(1, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			m, err := manifestOf(args[0])
-			if err != nil {
-				return usage(err)
+			switch {
+			case len(args) == 1 && atif:
+				return usage(errors.New("--atif prints a cell; name the folder of the results and the cell"))
+			case len(args) == 1:
+				return showATIF(x.Out, args[0])
+			case atif:
+				return writeATIF(x.Out, args[0], args[1])
 			}
-			c, err := findCell(m.Cells, args[1])
-			if err != nil {
-				return usage(err)
-			}
-			f, err := os.Open(filepath.Join(args[0], filepath.FromSlash(result.Dir(c)), "trace.jsonl"))
-			if errors.Is(err, fs.ErrNotExist) {
-				err = fmt.Errorf("%s has no trace: it was not run", cellName(c))
-			}
-			if err != nil {
-				return usage(err)
-			}
-			defer f.Close()
-			for e, err := range trace.Read(f) {
-				if err != nil {
-					fmt.Fprintf(x.Out, "         (unreadable line: %v)\n", err)
-					continue
-				}
-				fmt.Fprintf(x.Out, "%8.3fs %-18s %s\n", e.At.Seconds(), e.Kind, printable(eventText(e), 400))
-			}
-			return nil
+			return showCell(x.Out, args[0], args[1])
 		},
 	}
+	cmd.Flags().BoolVar(&atif, "atif", false, "print the cell as a document of ATIF, version 1.8")
+	return cmd
+}
+
+// showCell prints the trace of a cell of the results in dir.
+func showCell(w io.Writer, dir, id string) error {
+	c, err := cellOf(dir, id)
+	if err != nil {
+		return err
+	}
+	f, err := openTrace(dir, c)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for e, err := range trace.Read(f) {
+		if err != nil {
+			fmt.Fprintf(w, "         (unreadable line: %v)\n", err)
+			continue
+		}
+		showEvent(w, e)
+	}
+	return nil
+}
+
+// writeATIF prints the trace of a cell of the results in dir as an ATIF document. Its totals are the official ones, and its
+// steps have no timestamps: the ledger holds when the cell began, not when its agent did.
+func writeATIF(w io.Writer, dir, id string) error {
+	c, err := cellOf(dir, id)
+	if err != nil {
+		return err
+	}
+	f, err := openTrace(dir, c)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	about := trace.About{Session: fmt.Sprintf("%s/%s/%d", c.Case, c.Arm(), c.Trial)}
+	for r, err := range result.Read(dir, []plan.Cell{c}) {
+		if err != nil {
+			return unmeasured(err)
+		}
+		about.Usage = r.Agent.Usage
+	}
+	return trace.WriteATIF(w, trace.Read(f), about)
+}
+
+// showATIF prints a document of ATIF as a trace.
+func showATIF(w io.Writer, name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return usage(err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return usage(fmt.Errorf("%s is a folder; name one of its cells too, as assay plan lists them", name))
+	}
+	events, err := trace.ReadATIF(f)
+	if err != nil {
+		return usage(fmt.Errorf("%s: %w", name, err))
+	}
+	for _, e := range events {
+		showEvent(w, e)
+	}
+	return nil
+}
+
+// cellOf finds a cell of the results in dir.
+func cellOf(dir, id string) (plan.Cell, error) {
+	m, err := manifestOf(dir)
+	if err != nil {
+		return plan.Cell{}, usage(err)
+	}
+	c, err := findCell(m.Cells, id)
+	if err != nil {
+		return c, usage(err)
+	}
+	return c, nil
+}
+
+func openTrace(dir string, c plan.Cell) (*os.File, error) {
+	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(result.Dir(c)), "trace.jsonl"))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%s has no trace: it was not run", cellName(c))
+	}
+	if err != nil {
+		return nil, usage(err)
+	}
+	return f, nil
+}
+
+func showEvent(w io.Writer, e trace.Event) {
+	fmt.Fprintf(w, "%8.3fs %-18s %s\n", e.At.Seconds(), e.Kind, printable(eventText(e), 400))
 }
 
 // findCell finds the one cell that id names.
@@ -76,13 +160,19 @@ func eventText(e trace.Event) string {
 	case e.Tool != nil:
 		return strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Tool.Name, strings.Join(e.Tool.Paths, " "), e.Tool.Input))
 	case e.Session != nil:
-		return strings.TrimSpace(e.Session.Harness + " " + e.Session.Model)
+		return sessionText(*e.Session)
 	case e.Usage != nil:
 		return usageText(*e.Usage)
 	case e.Ask != nil:
 		return askText(*e.Ask)
 	}
 	return e.Text
+}
+
+// sessionText tells which agent it was and which model it worked with.
+func sessionText(s trace.Session) string {
+	parts := []string{s.Harness, s.Agent, s.Version, cmp.Or(s.Model, s.ModelReported)}
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), " ")
 }
 
 // askText tells what was asked, or what the answer was and who gave it.

@@ -192,13 +192,31 @@ func readDocument(r io.Reader) (*atifDocument, error) {
 		return nil, fmt.Errorf("read ATIF: the document has more than %d MiB", maxATIF>>20)
 	}
 	d := &atifDocument{}
-	if err := json.Unmarshal(bytes.ToValidUTF8(text, []byte("\uFFFD")), d); err != nil {
-		return nil, fmt.Errorf("read ATIF: %w", err)
+	text = bytes.ToValidUTF8(text, []byte("\uFFFD"))
+	if err := json.Unmarshal(text, d); err != nil {
+		return nil, fmt.Errorf("read ATIF%s: %w", placeOf(text, err), err)
 	}
 	if err := d.check(); err != nil {
 		return nil, fmt.Errorf("read ATIF: %w", err)
 	}
 	return d, nil
+}
+
+// placeOf is where in the text an error of JSON lies, as it stands behind a subject; empty when the error does not tell.
+func placeOf(text []byte, err error) string {
+	var syntax *json.SyntaxError
+	var wrong *json.UnmarshalTypeError
+	var at int64
+	switch {
+	case errors.As(err, &syntax):
+		at = syntax.Offset
+	case errors.As(err, &wrong):
+		at = wrong.Offset
+	default:
+		return ""
+	}
+	before := text[:min(max(at-1, 0), int64(len(text)))]
+	return fmt.Sprintf(", line %d, column %d", 1+bytes.Count(before, []byte("\n")), len(before)-bytes.LastIndexByte(before, '\n'))
 }
 
 // metricsOf are the numbers of a usage as the format counts them; what was not measured is absent.
