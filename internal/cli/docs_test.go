@@ -136,6 +136,9 @@ func TestHarnessExamples(t *testing.T) {
 	dir := t.TempDir()
 	text := "name: examples\nmatrix:\n  harnesses:\n"
 	for _, k := range harness.Kinds {
+		if k.About.Example == "" {
+			t.Fatalf("%s has no example", k.Name)
+		}
 		text += "    - " + k.About.Example + "\n"
 	}
 	text += "  conditions:\n    - {id: without, baseline: true}\n    - {id: with, skills: [skill]}\n"
@@ -190,6 +193,10 @@ func TestEveryHarnessTellsAboutItself(t *testing.T) {
 			if p.Name == "" || p.Install == "" || p.Runs == "" {
 				t.Errorf("%s: the agent %q does not say how it is got and run", k.Name, p.Name)
 			}
+		}
+		if k.Params == nil || a.Runs == "" || a.Records == "" || a.Limits == "" {
+			t.Errorf("%s does not say how it is run, what is recorded and what ends it", k.Name)
+			continue
 		}
 		if len(a.Silent) == 0 {
 			t.Errorf("%s does not say what its agent cannot tell", k.Name)

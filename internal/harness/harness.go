@@ -1,5 +1,10 @@
 // Package harness drives one agent through one task and tells what it did as a trace. Pick a kind from [Kinds], build it
-// from its settings, call Drive. A new agent is one file here and one row in the table of kinds.
+// from its settings, call Drive: events come while the agent works, and the [Outcome] says how it ended. What a kind does,
+// records and cannot know stands in its row; assay explain and docs/harnesses show it.
+//
+// A new agent is one file and one row. If it is a program that prints lines, its type embeds a cli, which does all that
+// such agents have in common, and its Drive hands a program and a talker, who understands the lines, to the session:
+// gemini.go shows the whole of it. If it speaks the Agent Client Protocol, it is a row of acpAgents and nothing else.
 //
 // An agent's failure is data: a non-zero exit, a timeout or a refusal comes back as an [Outcome], and only an end of its
 // own (trace.StopEndTurn) can ever pass. An error from Drive means that we could not do our work.
