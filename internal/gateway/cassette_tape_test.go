@@ -20,7 +20,7 @@ func TestScriptThroughTheGateway(t *testing.T) {
 			t.Run(string(d), func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
-				up := Upstream{Dialect: d, Script: script(t, editForm())}
+				up := Upstream{Dialect: d, Script: editScript()}
 				spec := Spec{Name: "edit/" + string(d) + "/t1", Models: []Model{{Name: "m1", Upstream: up}}}
 				prices := map[string]Price{"m1": price()["m"]}
 				first := playThrough(t, newGateway(t, Options{Prices: prices, Cassettes: RecordTo(dir, nil)}), spec, d, tools[d], stream)

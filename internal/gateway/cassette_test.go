@@ -404,8 +404,8 @@ func TestReplayElsewhere(t *testing.T) {
 					t.Parallel()
 					dir := t.TempDir()
 					in := func(folder string) ([]byte, *Script) {
-						s := script(t, ScriptForm{Turns: []TurnForm{{Say: "It is in " + folder + "/calc.py, the key is " + secret + ".",
-							Calls: []CallForm{{Write: &WriteForm{Path: folder + "/b/it.txt", Content: folder + " " + secret}}}}}})
+						s := &Script{Turns: []Turn{{Say: "It is in " + folder + "/calc.py, the key is " + secret + ".",
+							Calls: []Call{do("write", input{Path: folder + "/b/it.txt", Content: folder + " " + secret})}}}}
 						body := chat{dialect: d, tools: toolsOf(t, tools[d])}.body()
 						return []byte(strings.ReplaceAll(string(body), "/cell/work", folder)), s
 					}
