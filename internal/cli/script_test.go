@@ -63,8 +63,8 @@ func mainForTest() {
 //	model                    starts a model on loopback that judges and answers, see startModel
 //	github                   starts a fake GitHub and its runner, see startGitHub
 //
-// and the conditions gitserver, which holds where git has brought its server, and agents, which holds where real agents are
-// installed and nothing but loopback can be reached.
+// and the conditions gitserver, which holds where git has brought its server, and agents:NAME,..., which holds where these
+// real agents are installed and nothing but loopback can be reached.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -87,12 +87,13 @@ func TestScripts(t *testing.T) {
 			"model":       startModel,
 		},
 		Condition: func(name string) (bool, error) {
+			name, of, _ := strings.Cut(name, ":")
 			switch name {
 			case "gitserver":
 				_, err := gitServer()
 				return err == nil, nil
 			case "agents":
-				return len(agentPrograms()) > 0 && loopbackOnly(), nil
+				return loopbackOnly() && areInstalled(strings.Split(of, ",")), nil
 			}
 			return false, fmt.Errorf("there is no condition %s", name)
 		},
@@ -101,17 +102,33 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// agentPrograms are the folders of the real agents that tools/agents.sh installed in the folder ASSAY_AGENTS.
+// agentPrograms are the folders of the real agents that tools/agents.sh installed in the folder ASSAY_AGENTS: of those that
+// ASSAY_WHICH names, or of all.
 func agentPrograms() []string {
 	root := os.Getenv("ASSAY_AGENTS")
 	if root == "" {
 		return nil
 	}
-	folders, err := filepath.Glob(filepath.Join(root, "*", "node_modules", ".bin"))
-	if err != nil {
-		return nil
+	var folders []string
+	for _, name := range strings.Fields(cmp.Or(os.Getenv("ASSAY_WHICH"), "*")) {
+		found, err := filepath.Glob(programsOf(root, name))
+		if err != nil || len(found) == 0 && name != "*" {
+			found = []string{programsOf(root, name)} // whoever needs it says that it is absent
+		}
+		folders = append(folders, found...)
 	}
 	return folders
+}
+
+func programsOf(root, agent string) string { return filepath.Join(root, agent, "node_modules", ".bin") }
+
+func areInstalled(agents []string) bool {
+	have := agentPrograms()
+	return !slices.ContainsFunc(agents, func(name string) bool {
+		folder := programsOf(os.Getenv("ASSAY_AGENTS"), name)
+		_, err := os.Stat(folder)
+		return err != nil || !slices.Contains(have, folder)
+	})
 }
 
 // loopbackOnly tells whether there is no network but loopback, so that no agent can reach anything.
