@@ -5,6 +5,9 @@ OUT     ?= assay-results
 FUZZ    ?= 50000x
 KILLS   ?= 300
 AGENTS  ?= bin/agents
+WHICH   ?= claude codex gemini opencode claude-acp codex-acp
+CASES   ?= *
+ROOMS   ?= gateway harness cli
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
 .PHONY: run build test check lint-workflows e2e e2e-agents fuzz crash bench clean
@@ -37,11 +40,16 @@ lint-workflows: ## actionlint, action-validator and zizmor over action.yml, our 
 e2e: ## the action in its container, run by act; needs docker, see tools/docker.sh
 	$(GO) -C e2e test $(ARGS) -count=1 -timeout 30m ./...
 
-e2e-agents: ## real agents, installed by npm, with scripted models and no network but loopback
-	./tools/agents.sh $(AGENTS)
-	ASSAY_AGENTS=$(abspath $(AGENTS)) ASSAY_MODELSERVER=$(CURDIR)/tools/modelserver.py unshare -n sh -c 'ip link set lo up && \
-		$(GO) test ./internal/harness ./internal/gateway -count=1 -timeout 30m -run "Real|Oneshot|ModelServer|Independent" -v && \
-		$(GO) test ./internal/cli -count=1 -timeout 30m -run "TestScripts/agents|TestCanaryOfRealAgents" -v'
+# What the tests need of the network is fetched before they have none.
+e2e-agents: ## real agents ($(WHICH)), installed by npm, with scripted models and no network but loopback
+	./tools/agents.sh $(AGENTS) $(WHICH)
+	mkdir -p $(AGENTS)/tests
+	$(GO) build -o $(AGENTS)/tests/ ./cmd/assay
+	$(GO) test -c -o $(AGENTS)/tests/ $(ROOMS:%=./internal/%)
+	ASSAY_AGENTS=$(abspath $(AGENTS)) ASSAY_WHICH='$(WHICH)' ASSAY_CASES='$(CASES)' ASSAY_REQUIRE=agents \
+	ASSAY_MODELSERVER=$(CURDIR)/tools/modelserver.py unshare -n sh -ec 'ip link set lo up; for room in $(ROOMS); do \
+		cd $(CURDIR)/internal/$$room; $(abspath $(AGENTS))/tests/$$room.test -test.v -test.timeout 30m \
+			-test.run "Real|Oneshot|ModelServer|Independent|TwoCellsOfClaude|TestOutcomes|TestScripts/agents"; done'
 
 fuzz: ## every fuzz target, $(FUZZ) executions each
 	./tools/fuzz.sh $(FUZZ)
