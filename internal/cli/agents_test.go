@@ -114,7 +114,7 @@ func TestRealAgents(t *testing.T) {
 			continue
 		}
 		t.Run("served "+coordinate(r), func(t *testing.T) {
-			if diff := gocmp.Diff(found(r), found(served[coordinate(r)]), sameCost); diff != "" {
+			if diff := gocmp.Diff(measured(r), measured(served[coordinate(r)]), sameCost); diff != "" {
 				t.Errorf("with the other server of models (+) the cell differs:\n%s", diff)
 			}
 		})
@@ -184,8 +184,8 @@ func coordinate(r result.Result) string {
 	return strings.Join([]string{r.Case, r.Harness, r.Condition}, " ")
 }
 
-// found is what a cell shows of its agent's work, without what differs from run to run.
-func found(r result.Result) result.Result {
+// measured is what a cell shows of its agent's work, without what differs from run to run.
+func measured(r result.Result) result.Result {
 	r.Agent.Swept = 0 // processes that were about to end anyway
 	return result.Result{
 		Status: r.Status, Class: r.Class, Score: r.Score, Scores: r.Scores, DiffScope: r.DiffScope, TraceChurn: r.TraceChurn,

@@ -27,11 +27,11 @@ type acpAgent struct {
 	instructions string
 
 	asks       []string // what it asks in that mode: permission, question
-	mode       string // of the session, when the one that it begins in is not the one in which it asks before it acts
-	stays      bool   // it does not end with its input
-	silentDeny bool   // it says nothing of a call that was denied
-	lastStep   bool   // the usage at its end is that of its last step
-	ownLimit   string // what a stop at its own limit of requests means
+	mode       string   // of the session, when the one that it begins in is not the one in which it asks before it acts
+	stays      bool     // it does not end with its input
+	silentDeny bool     // it says nothing of a call that was denied
+	lastStep   bool     // the usage at its end is that of its last step
+	ownLimit   string   // what a stop at its own limit of requests means
 	nameOf     func(acpCallUpdate) string
 	chatter    func(text string) bool // a message that the agent's machinery wrote and not its model
 	fault      func(name string) (status int)

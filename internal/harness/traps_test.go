@@ -227,12 +227,12 @@ func TestTwoCellsOfOneGateway(t *testing.T) {
 func TestTwoCellsOfClaude(t *testing.T) {
 	cli := realAgent(t, "claude", "claude")
 	models := scriptedModels(t)
-	h := build(t, "claude-code", "program: "+cli+"\nbase_url: "+models.url("edit"))
+	h := build(t, "claude-code", "program: "+cli+"\nbase_url: "+models.url("edit", ""))
 	var places [2]*place
 	var ends [2]<-chan harness.Outcome
 	for i := range places {
 		p := newPlace(t, map[string]string{"calc.py": calcPy})
-		p.Model, p.Responder = "claude-sonnet-4-5", claudePolicy(t, "auto-approve")
+		p.Model, p.Responder = "claude-sonnet-4-5", policyOf(t, "policy: auto-approve")
 		places[i], ends[i] = p, p.alongside(t, h)
 	}
 	for i, mine := range places {
