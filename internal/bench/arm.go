@@ -17,7 +17,8 @@ type arm struct {
 	id                  ArmID
 	baseline, simulated bool
 	cases               map[string]*caseCells
-	models, versions    map[string]bool // as reported by scored cells
+	fresh               map[string]Coverage // trials of the cases that were run again, by name
+	models, versions    map[string]bool     // as reported by scored cells
 	cost                Cost
 	beside              BesideCost
 	held                Held
@@ -86,26 +87,10 @@ func (a *arm) add(name string, r *record) {
 		c = &caseCells{}
 		a.cases[name] = c
 	}
-	c.count.Planned++
-	if r == nil {
-		c.count.Pending++
+	c.count.add(r)
+	if r == nil || !r.run.Status.Scored() {
 		return
 	}
-	switch r.run.Status {
-	case result.Passed:
-		c.count.Passed++
-	case result.Failed:
-		c.count.Failed++
-	case result.Errored:
-		c.count.Errored++
-	case result.Skipped:
-		c.count.Skipped++
-	}
-	a.hold(r)
-	if !r.run.Status.Scored() {
-		return
-	}
-	c.count.Scored++
 	note(a.models, r.model)
 	note(a.versions, r.version)
 	c.cost = appendKnown(c.cost, r.agentCost)
@@ -128,6 +113,39 @@ func (a *arm) hold(r *record) {
 		a.held.Verified++
 	default:
 		a.held.Unknown++
+	}
+}
+
+// addFresh counts a planned cell of a case that is run again. Such cells are in no rate, median or coverage.
+// One that was left out because it could change nothing is no loss.
+func (a *arm) addFresh(name string, r *record) {
+	c := a.fresh[name]
+	if r != nil && r.run.Reason == string(result.Decided) {
+		return
+	}
+	c.add(r)
+	a.fresh[name] = c
+}
+
+// add counts a planned cell; r is nil when there is no result. Share is left to plus.
+func (c *Coverage) add(r *record) {
+	c.Planned++
+	if r == nil {
+		c.Pending++
+		return
+	}
+	switch r.run.Status {
+	case result.Passed:
+		c.Passed++
+	case result.Failed:
+		c.Failed++
+	case result.Errored:
+		c.Errored++
+	case result.Skipped:
+		c.Skipped++
+	}
+	if r.run.Status.Scored() {
+		c.Scored++
 	}
 }
 
@@ -222,6 +240,10 @@ func (a *arm) ofCase(name string) CaseArm {
 	c := a.cases[name]
 	out := CaseArm{Case: name, ArmID: a.id, Coverage: c.count}
 	out.Coverage.Share = share(c.count.Scored, c.count.Planned)
+	if fresh, ok := a.fresh[name]; ok {
+		fresh.Share = share(fresh.Scored, fresh.Planned)
+		out.Confirm = &fresh
+	}
 	if lo, hi, err := stats.Wilson(c.count.Passed, c.count.Scored, confidence); err == nil { // no error: there is a rate
 		out.PassRate = &Estimate{a.screen(name).Rate(), &lo, &hi, c.count.Scored}
 	}

@@ -89,7 +89,7 @@ type cell plan.Cell
 
 func (c cell) arm() ArmID { return ArmID{c.Harness, c.Model, c.Condition} }
 
-func (c cell) phase() string { return cmp.Or(c.Phase, "screen") }
+func (c cell) phase() string { return cmp.Or(c.Phase, screenPhase) }
 
 func (c cell) String() string { return fmt.Sprintf("%s %s trial %d", c.Case, c.arm(), c.Trial) }
 
@@ -216,13 +216,18 @@ func (b *Benchmark) gather(m result.Manifest, order *order, cells []cell, record
 		if a == nil {
 			a = &arm{
 				id: c.arm(), baseline: c.Condition == order.baseline, simulated: simulated[c.Harness],
-				cases: make(map[string]*caseCells), models: make(map[string]bool), versions: make(map[string]bool),
+				cases: make(map[string]*caseCells), fresh: make(map[string]Coverage), models: make(map[string]bool), versions: make(map[string]bool),
 			}
 			arms[c.arm()] = a
 		}
 		r := records[c]
-		if c.phase() == "screen" {
+		if c.phase() == screenPhase {
 			a.add(c.Case, r)
+		} else {
+			a.addFresh(c.Case, r)
+		}
+		if r != nil {
+			a.hold(r)
 		}
 		if missing := missingCell(c, r); missing != nil {
 			b.Missing = append(b.Missing, *missing)
@@ -261,7 +266,7 @@ func missingCell(c cell, r *record) *Missing {
 	if r == nil {
 		return m
 	}
-	if r.run.Status.Scored() {
+	if r.run.Status.Scored() || r.run.Reason == string(result.Decided) {
 		return nil
 	}
 	m.Status, m.Class, m.Reason, m.Detail, m.Attempts = string(r.run.Status), r.run.Class, r.run.Reason, r.run.Detail, r.attempts
@@ -341,7 +346,7 @@ func metadata(m result.Manifest, order *order, cells []cell) Metadata {
 	trials := make(map[cell]int)
 	for _, c := range cells {
 		models[c.Model] = true
-		if c.phase() == "screen" {
+		if c.phase() == screenPhase {
 			slot := cell{Case: c.Case, Harness: c.Harness, Model: c.Model, Condition: c.Condition}
 			trials[slot]++
 			out.RunsPerConfiguration = max(out.RunsPerConfiguration, trials[slot])

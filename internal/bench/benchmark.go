@@ -206,6 +206,7 @@ type CaseArm struct {
 	Case string `json:"case"`
 	ArmID
 	Coverage     Coverage  `json:"coverage"`
+	Confirm      *Coverage `json:"confirm"`       // trials of the case when it was run again, in no rate; nil: it was not
 	PassRate     *Estimate `json:"pass_rate"`     // with Wilson's interval; n counts trials
 	FilesTouched *float64  `json:"files_touched"` // median of the passed trials; so are the following
 	LinesChanged *float64  `json:"lines_changed"`
@@ -273,16 +274,24 @@ type Passes struct {
 
 // A CasePair is one case on both sides, with exact one-sided p-values and the same after Holm's adjustment.
 type CasePair struct {
-	Case          string  `json:"case"`
-	Phase         string  `json:"phase"` // screen
-	Base          Passes  `json:"base"`
-	Head          Passes  `json:"head"`
-	P             float64 `json:"p"`
-	PHolm         float64 `json:"p_holm"`
-	PImproved     float64 `json:"p_improved"`
-	PImprovedHolm float64 `json:"p_improved_holm"`
-	Regressed     bool    `json:"regressed"` // p_holm is at most half of alpha, and there is no obstacle
-	Improved      bool    `json:"improved"`
+	Case          string        `json:"case"`
+	Phase         string        `json:"phase"` // that p_holm is of: screen or confirm
+	Base          Passes        `json:"base"`  // of the screen, as are p and the following
+	Head          Passes        `json:"head"`
+	P             float64       `json:"p"`
+	PHolm         *float64      `json:"p_holm"` // nil: other cases were run again, and this one is not in question
+	PImproved     float64       `json:"p_improved"`
+	PImprovedHolm float64       `json:"p_improved_holm"`
+	Confirm       *Confirmation `json:"confirm"`   // nil: the case was not run again
+	Regressed     bool          `json:"regressed"` // p_holm is at most half of alpha, and there is no obstacle
+	Improved      bool          `json:"improved"`
+}
+
+// A Confirmation is what the fresh trials of a case showed that was run again.
+type Confirmation struct {
+	Base Passes  `json:"base"`
+	Head Passes  `json:"head"`
+	P    float64 `json:"p"` // one-sided: head is worse; 1 when a side has no scored trial
 }
 
 // PairCoverage is the coverage of a comparison and of its sides.
@@ -661,7 +670,7 @@ func (b Benchmark) sound() error {
 	seen := make(map[CaseArm]bool)
 	for _, c := range b.CaseArms {
 		slot := CaseArm{Case: c.Case, ArmID: c.ArmID}
-		if !c.Coverage.sound() || seen[slot] {
+		if !c.Coverage.sound() || c.Confirm != nil && !c.Confirm.sound() || seen[slot] {
 			return fmt.Errorf("the counts of case %s of arm %s do not add up", clip(c.Case), clip(c.String()))
 		}
 		seen[slot] = true
@@ -709,7 +718,11 @@ func (c Comparison) sound() error {
 		return nil
 	}
 	for _, p := range c.PCases {
-		if err := check(p.Case, p.Base, p.Head); err != nil {
+		sides := []Passes{p.Base, p.Head}
+		if p.Confirm != nil {
+			sides = append(sides, p.Confirm.Base, p.Confirm.Head)
+		}
+		if err := check(p.Case, sides...); err != nil {
 			return err
 		}
 		if p.Base.N == 0 || p.Head.N == 0 {

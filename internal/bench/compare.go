@@ -14,18 +14,19 @@ import (
 
 // numbers are everything computed over the paired cases of a comparison.
 type numbers struct {
-	effectPP, loPP, hiPP  float64
-	lo90PP, hi90PP        float64
-	exact                 stats.Exact
-	signflip              *stats.Exact
-	like                  *Interval
-	pWorse, pBetter       []float64 // of each case
-	holmWorse, holmBetter []float64
-	pMin                  float64
-	sdFloor, sd           float64
-	mdePP                 *float64
-	uninformative         int
-	fell, rose            int
+	effectPP, loPP, hiPP float64
+	lo90PP, hi90PP       float64
+	exact                stats.Exact
+	signflip             *stats.Exact
+	like                 *Interval
+	pWorse, pBetter      []float64  // of each case
+	holmWorse            []*float64 // nil: other cases were run again
+	holmBetter           []float64
+	pMin                 float64
+	sdFloor, sd          float64
+	mdePP                *float64
+	uninformative        int
+	fell, rose           int
 }
 
 // measure computes the numbers; there is at least one pair.
@@ -55,7 +56,7 @@ func measure(e evidence) numbers {
 			n.uninformative++
 		}
 	}
-	n.holmWorse, n.holmBetter = stats.Holm(n.pWorse), stats.Holm(n.pBetter)
+	n.holmWorse, n.holmBetter = e.holmWorse(n.pWorse), stats.Holm(n.pBetter)
 	if lo, hi, ok := stats.PairedT(d, confidence); ok {
 		n.like = &Interval{100 * lo, 100 * hi}
 	}
@@ -81,24 +82,32 @@ type pairing struct {
 type pairedCase struct {
 	name       string
 	base, head Passes
-	apart      string // why it is not the same case on both sides; empty when it is
+	again      *pairedAgain // nil: it was not run again
+	apart      string       // why it is not the same case on both sides; empty when it is
 }
+
+// A pairedAgain is the fresh trials of a case that was run again.
+type pairedAgain struct{ base, head Passes }
 
 // A side is one arm as its benchmark tells of it.
 type side struct {
 	Arm
 	cases map[string]Coverage
+	fresh map[string]Coverage // of the cases that were run again
 }
 
 // sides are the arms of a benchmark.
 func (b Benchmark) sides() map[ArmID]side {
 	out := make(map[ArmID]side, len(b.Arms))
 	for _, a := range b.Arms {
-		out[a.ArmID] = side{a, make(map[string]Coverage)}
+		out[a.ArmID] = side{a, make(map[string]Coverage), make(map[string]Coverage)}
 	}
 	for _, c := range b.CaseArms {
 		if s, ok := out[c.ArmID]; ok {
 			s.cases[c.Case] = c.Coverage
+			if c.Confirm != nil {
+				s.fresh[c.Case] = *c.Confirm
+			}
 		}
 	}
 	return out
@@ -109,7 +118,13 @@ func pair(axis string, base, head side) pairing {
 	p := pairing{axis: axis, base: base.ArmID, head: head.ArmID}
 	p.coverage = PairCoverage{base.Coverage.plus(head.Coverage), base.Coverage, head.Coverage}
 	for _, name := range sortedUnion(base.cases, head.cases) {
-		p.cases = append(p.cases, pairedCase{name: name, base: base.cases[name].passes(), head: head.cases[name].passes()})
+		one := pairedCase{name: name, base: base.cases[name].passes(), head: head.cases[name].passes()}
+		x, inBase := base.fresh[name]
+		y, inHead := head.fresh[name]
+		if inBase && inHead {
+			one.again = &pairedAgain{x.passes(), y.passes()}
+		}
+		p.cases = append(p.cases, one)
 	}
 	p.obstacle = lostCondition(base.Arm, head.Arm)
 	if field := differ(base.Arm, head.Arm); p.obstacle == nil && field != "" {
@@ -132,7 +147,11 @@ func lostCondition(base, head Arm) *Reason {
 func (c Comparison) pairing() pairing {
 	p := pairing{axis: c.Axis, base: c.Base.ID, head: c.Head.ID, coverage: c.Coverage, obstacle: c.Obstacle}
 	for _, x := range c.PCases {
-		p.cases = append(p.cases, pairedCase{name: x.Case, base: x.Base, head: x.Head})
+		one := pairedCase{name: x.Case, base: x.Base, head: x.Head}
+		if x.Confirm != nil {
+			one.again = &pairedAgain{x.Confirm.Base, x.Confirm.Head}
+		}
+		p.cases = append(p.cases, one)
 	}
 	for _, x := range c.Unpaired {
 		one := pairedCase{name: x.Case, base: x.Base, head: x.Head}
@@ -154,6 +173,9 @@ func compare(p pairing, g result.Gate, alpha float64) Comparison {
 		if why := cmp.Or(x.apart, x.unscored()); why != "" {
 			unpaired = append(unpaired, Unpaired{x.name, why, x.base, x.head})
 			continue
+		}
+		if x.again != nil {
+			e.fresh = append(e.fresh, fresh{len(paired), x.again.base, x.again.head})
 		}
 		paired = append(paired, x)
 		e.names, e.base, e.head = append(e.names, x.name), append(e.base, x.base.tally()), append(e.head, x.head.tally())
@@ -195,11 +217,22 @@ func (c *Comparison) fill(e evidence, paired []pairedCase, n numbers) {
 		c.SignflipP, c.SignflipBetter = &n.signflip.Less, &n.signflip.Greater
 	}
 	for i, x := range paired {
-		c.PCases = append(c.PCases, CasePair{
-			Case: x.name, Phase: "screen", Base: x.base, Head: x.head,
+		one := CasePair{
+			Case: x.name, Phase: screenPhase, Base: x.base, Head: x.head,
 			P: n.pWorse[i], PHolm: n.holmWorse[i], PImproved: n.pBetter[i], PImprovedHolm: n.holmBetter[i],
-			Regressed: e.obstacle == nil && n.holmWorse[i] <= e.alpha/2+slack, Improved: e.obstacle == nil && n.holmBetter[i] <= e.alpha/2+slack,
-		})
+			Regressed: e.obstacle == nil && n.holmWorse[i] != nil && *n.holmWorse[i] <= e.alpha/2+slack,
+			Improved:  e.obstacle == nil && n.holmBetter[i] <= e.alpha/2+slack,
+		}
+		if x.again != nil {
+			one.Confirm = &Confirmation{x.again.base, x.again.head, fresh{base: x.again.base, head: x.again.head}.p()}
+			if n.holmWorse[i] != nil && e.confirmed() {
+				one.Phase = confirmPhase
+			}
+		}
+		c.PCases = append(c.PCases, one)
+	}
+	if len(e.fresh) > 0 && !e.confirmed() {
+		c.warn(confirmNotRun, "too few of the fresh trials of the worst cases were scored, so the cases are judged by the screen")
 	}
 	slices.SortFunc(c.PCases, func(a, b CasePair) int {
 		return cmp.Or(cmp.Compare(a.P, b.P), strings.Compare(a.Case, b.Case))
@@ -218,6 +251,12 @@ func (c *Comparison) warn(code, text string) { c.Warnings = append(c.Warnings, W
 // base has is missing from the head as a whole. A good verdict that does not survive this was decided by what is missing.
 func (c *Comparison) imputeWorst(e evidence, cases []pairedCase) {
 	worst, missing := evidence{gate: e.gate, alpha: e.alpha}, 0
+	against := func(base, head Passes) (Passes, Passes) {
+		lostBase, lostHead := base.Planned-base.N, head.Planned-head.N
+		missing += lostBase + lostHead
+		base.Passed, base.N, head.N = base.Passed+lostBase, base.N+lostBase, head.N+lostHead
+		return base, head
+	}
 	for _, x := range cases {
 		switch x.apart {
 		case "":
@@ -226,13 +265,15 @@ func (c *Comparison) imputeWorst(e evidence, cases []pairedCase) {
 		default:
 			continue // not the same case, so neither side says anything about the other
 		}
-		lostBase, lostHead := x.base.Planned-x.base.N, x.head.Planned-x.head.N
-		base := stats.Tally{Passed: x.base.Passed + lostBase, N: x.base.N + lostBase}
-		head := stats.Tally{Passed: x.head.Passed, N: x.head.N + lostHead}
-		missing += lostBase + lostHead
-		if base.N > 0 && head.N > 0 {
-			worst.names, worst.base, worst.head = append(worst.names, x.name), append(worst.base, base), append(worst.head, head)
+		base, head := against(x.base, x.head)
+		if base.N == 0 || head.N == 0 {
+			continue
 		}
+		if x.again != nil && e.confirmed() {
+			base, head := against(x.again.base, x.again.head)
+			worst.fresh = append(worst.fresh, fresh{len(worst.names), base, head})
+		}
+		worst.names, worst.base, worst.head = append(worst.names, x.name), append(worst.base, base.tally()), append(worst.head, head.tally())
 	}
 	if missing == 0 {
 		return

@@ -33,7 +33,7 @@ func TestMeasurePublishedExample(t *testing.T) {
 		{"hi_pp", n.hiPP, 1.6202394902569992},
 		{"mde_pp", *n.mdePP, 59.0898},
 		{"p of the first case", n.pWorse[0], 0.003968253968253968},
-		{"p_holm of the first case", n.holmWorse[0], 0.023809523809523808},
+		{"p_holm of the first case", *n.holmWorse[0], 0.023809523809523808},
 	} {
 		if math.Abs(v.got-v.want) > 1e-4 {
 			t.Errorf("%s = %v, want %v", v.name, v.got, v.want)

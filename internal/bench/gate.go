@@ -168,6 +168,9 @@ func (b *Benchmark) settle(pairings []pairing, g, planned result.Gate) {
 		c := compare(p, g, g.Alpha/float64(max(1, len(gating)))) // shared, so that more comparisons do not mean more false alarms
 		at, chosen := gating[p.head]
 		c.Gates = chosen && at == i
+		if c.notConfirmed(planned.Confirm) {
+			c.warn(confirmNotRun, "the worst cases were not run again, so the cases are judged by the screen")
+		}
 		if b.Origin != nil && b.Origin.Gate != nil && p.axis == axisBaseline {
 			c.warn(gateChanged, "the gate has changed since the stored baseline was measured: "+changes(*b.Origin.Gate, planned))
 		}
@@ -320,12 +323,20 @@ func changes(from, to result.Gate) string {
 		{"margin_eq_pp", fmt.Sprint(from.MarginEqPP), fmt.Sprint(to.MarginEqPP)},
 		{"mde_max_pp", fmt.Sprint(from.MDEMaxPP), fmt.Sprint(to.MDEMaxPP)},
 		{"claim", from.Claim, to.Claim},
+		{"confirm", confirmText(from.Confirm), confirmText(to.Confirm)},
 	} {
 		if f.from != f.to {
 			out = append(out, f.name+" "+f.from+" → "+f.to)
 		}
 	}
 	return strings.Join(out, ", ")
+}
+
+func confirmText(c *result.Confirm) string {
+	if c == nil {
+		return "off"
+	}
+	return fmt.Sprintf("%d cases × %d trials", c.Cases, c.Trials)
 }
 
 // notes are the sentences that a reader of the bare numbers needs.

@@ -113,6 +113,7 @@ const (
 	notPowered           = "underpowered"
 	gateChanged          = "gate_changed"
 	casesDiffer          = "cases_differ"
+	confirmNotRun        = "confirm_not_run"
 )
 
 // Warnings are all warnings there are.
@@ -122,6 +123,7 @@ var Warnings = []Code{
 	{worstCaseRegressed, "", "if every missing cell had gone against the head it would have regressed"},
 	{notPowered, "", "the gate passed because nothing was found, not because nothing is there"},
 	{gateChanged, "", "the suite's gate is not the one that the stored baseline was measured under; both are printed"},
+	{confirmNotRun, "", "the worst cases were to be run again, and too few of their fresh trials were scored"},
 	{casesDiffer, "", "cases that are not the same on both sides left the comparison; they are listed"},
 }
 
@@ -131,6 +133,7 @@ type evidence struct {
 	alpha      float64       // of this comparison
 	base, head []stats.Tally // paired cases, in the order of names
 	names      []string
+	fresh      []fresh // trials of the cases that were run again
 	coverage   PairCoverage
 	skewP      float64
 	obstacle   *Reason // what forbids to compare, or nil
@@ -201,7 +204,7 @@ func (e evidence) rules(n numbers) (Verdict, []Reason) {
 	if r := e.moved(global.Less, -n.effectPP, n.holmWorse, suiteRegressed, caseRegressed); len(r) > 0 {
 		return Regressed, r
 	}
-	if r := e.moved(global.Greater, n.effectPP, n.holmBetter, suiteImproved, caseImproved); len(r) > 0 {
+	if r := e.moved(global.Greater, n.effectPP, pointers(n.holmBetter), suiteImproved, caseImproved); len(r) > 0 {
 		return Improved, r
 	}
 	if eq := e.gate.MarginEqPP; n.lo90PP >= -eq-slack && n.hi90PP <= eq+slack {
@@ -228,16 +231,20 @@ func (e evidence) global(n numbers) stats.Exact {
 }
 
 // moved gives the reasons to say that the head moved in one direction: p and effectPP are those of that direction.
-func (e evidence) moved(p, effectPP float64, holm []float64, suite, single string) []Reason {
+func (e evidence) moved(p, effectPP float64, holm []*float64, suite, single string) []Reason {
 	var out []Reason
 	level := e.alpha/2 + slack
 	if p <= level && effectPP >= e.gate.MarginPP-slack {
 		out = append(out, Reason{Code: suite, Text: fmt.Sprintf("%.1f pp over %d cases, %s, margin %.3g pp", effectPP, len(e.base), pText(p), e.gate.MarginPP)})
 	}
 	for i, q := range holm {
-		if q <= level {
-			out = append(out, Reason{Code: single, Case: e.names[i], Text: fmt.Sprintf("%d/%d to %d/%d, Holm %s",
-				e.base[i].Passed, e.base[i].N, e.head[i].Passed, e.head[i].N, pText(q))})
+		if q != nil && *q <= level {
+			base, head, fresh := e.base[i], e.head[i], ""
+			if f := e.freshOf(i); f != nil && single == caseRegressed && e.confirmed() {
+				base, head, fresh = f.base.tally(), f.head.tally(), " in fresh trials"
+			}
+			out = append(out, Reason{Code: single, Case: e.names[i], Text: fmt.Sprintf("%d/%d to %d/%d%s, Holm %s",
+				base.Passed, base.N, head.Passed, head.N, fresh, pText(*q))})
 		}
 	}
 	return out

@@ -247,10 +247,14 @@ func measure(ctx context.Context, x IO, o runOptions, watch watch) (*bench.Bench
 	if watch.planned != nil {
 		watch.planned(w, cells)
 	}
-	ended := execute(ctx, x, secrets, w.kit, cells, run.Options{
+	options := run.Options{
 		Ledger: ledger, Jobs: o.Jobs, Retries: w.suite.Retries, MaxCost: w.budget(o, len(cells)),
 		Unreached: unreached, Fresh: o.Fresh, Regrade: o.Regrade, Progress: watch.event,
-	})
+	}
+	ended := execute(ctx, x, secrets, w.kit, cells, options)
+	if ended == nil && o.Shard == "" {
+		ended = w.confirm(ctx, x, secrets, options)
+	}
 	if ended != nil && !errors.Is(ended, run.ErrInterrupted) {
 		return nil, ledgerError(ended)
 	}
@@ -321,8 +325,10 @@ func (w *work) putManifest(l *result.Ledger, o runOptions) error {
 		return usage(errors.New("the gate's settings are not those that this folder's results were planned under; run with --fresh or another --out"))
 	}
 	m.Created, m.Host = old.Created, old.Host
-	if !o.Fresh && reflect.DeepEqual(normal(old), normal(m)) {
-		return nil
+	screen := old
+	screen.Cells = screenCells(old.Cells)
+	if !o.Fresh && reflect.DeepEqual(normal(screen), normal(m)) {
+		return nil // what is run again stays in it
 	}
 	m.Created, m.Host = time.Now().UTC().Truncate(time.Second), hostFacts()
 	return l.PutManifest(m)
@@ -416,6 +422,7 @@ func manifestGate(g suite.Gate) result.Gate {
 	return result.Gate{
 		Alpha: g.Alpha, MarginPP: g.MarginPP, MarginEqPP: g.MarginEqPP, MDEMaxPP: g.MDEMaxPP,
 		MinCoverage: g.MinCoverage, MinPassRate: g.MinPassRate, Claim: g.Claim, Underpowered: g.Underpowered,
+		Confirm: (*result.Confirm)(g.Confirm),
 	}
 }
 

@@ -26,9 +26,11 @@ type work struct {
 	suite   *suite.Suite
 	kit     *run.Kit
 	plan    *plan.Plan
-	base    *baseRevision
-	scratch *scratch
-	memory  *scratch // nil: places are made on the disk only
+
+	selected plan.Selection // what the plan was made from
+	base     *baseRevision
+	scratch  *scratch
+	memory   *scratch // nil: places are made on the disk only
 }
 
 // workOptions say which suite is opened, and how.
@@ -89,6 +91,7 @@ func (w *work) build(ctx context.Context, x IO, sel plan.Selection, allow []stri
 	w.suite.Warnings = append(w.suite.Warnings, w.kit.Warnings()...)
 	sel.Executor, sel.Rules = hostExecutor, gradingRules
 	sel.Versions = w.kit.Versions(ctx, x.getenv("PATH"))
+	w.selected = sel
 	if w.plan, err = plan.Expand(w.suite, sel); err != nil {
 		return usage(err)
 	}

@@ -50,15 +50,11 @@ func Expand(s *suite.Suite, sel Selection) (*Plan, error) {
 		seed = seed[:min(16, len(seed))]
 	}
 	var cells []Cell
-	interaction := json.RawMessage(s.Interaction.Canonical())
 	for _, h := range s.Harnesses {
 		if !selects(sel.Harnesses, h.ID) {
 			continue
 		}
-		fixed := input{
-			Format: format, Harness: h.Block.Canonical(), Version: sel.Versions[h.ID],
-			Interaction: interaction, Executor: sel.Executor,
-		}
+		fixed := newInput(s, h, sel)
 		for _, m := range h.Models {
 			if !selects(sel.Models, m) {
 				continue
@@ -85,15 +81,60 @@ func caseCells(s *suite.Suite, sel Selection, in input, c suite.Case, harness, m
 		if !selects(sel.Conditions, cond.ID) {
 			continue
 		}
-		in.Case, in.Condition = c.AgentDigest, cond.Digest
+		in.Condition = cond.Digest
 		for t := 1; t <= trials; t++ {
 			in.Cell = Cell{Case: c.ID, Harness: harness, Model: model, Condition: cond.ID, Trial: t}
-			cell := in.Cell
-			cell.Key = digest(in)
-			cell.GradeKey = digest(struct{ Key, Grade, Rules string }{cell.Key, c.GradeDigest, sel.Rules})
-			cells = append(cells, cell)
+			cells = append(cells, in.cell(c, sel))
 		}
 	}
+	return cells
+}
+
+// cell is the cell of the input with its keys.
+func (in input) cell(c suite.Case, sel Selection) Cell {
+	in.Case = c.AgentDigest
+	cell := in.Cell
+	cell.Key = digest(in)
+	cell.GradeKey = digest(struct{ Key, Grade, Rules string }{cell.Key, c.GradeDigest, sel.Rules})
+	return cell
+}
+
+// A Slot is one case in one arm.
+type Slot struct {
+	Case string
+	Arm
+}
+
+// Again lists fresh trials of slots of the plan, in the order in which they should run: so many of each, counted on from the
+// last trial of the case. A slot that is named twice is run once; one that the suite does not have is left out.
+func (p *Plan) Again(s *suite.Suite, sel Selection, slots []Slot, trials int) []Cell {
+	last := make(map[string]int)
+	for _, c := range p.Cells {
+		last[c.Case] = max(last[c.Case], c.Trial)
+	}
+	wanted := make(map[Slot]bool)
+	for _, slot := range slots {
+		wanted[slot] = true
+	}
+	var cells []Cell
+	for _, h := range s.Harnesses {
+		in := newInput(s, h, sel)
+		for _, m := range h.Models {
+			for _, c := range s.Cases {
+				for _, cond := range s.Conditions {
+					if !wanted[Slot{c.ID, Arm{h.ID, m, cond.ID}}] {
+						continue
+					}
+					in.Condition = cond.Digest
+					for t := 1; t <= trials; t++ {
+						in.Cell = Cell{Case: c.ID, Harness: h.ID, Model: m, Condition: cond.ID, Trial: last[c.ID] + t, Phase: Confirm}
+						cells = append(cells, in.cell(c, sel))
+					}
+				}
+			}
+		}
+	}
+	order(cells, p.Seed)
 	return cells
 }
 
@@ -108,6 +149,14 @@ type input struct {
 	Version     string
 	Interaction json.RawMessage
 	Executor    string
+}
+
+// newInput is what all cells of a harness share.
+func newInput(s *suite.Suite, h suite.Harness, sel Selection) input {
+	return input{
+		Format: format, Harness: h.Block.Canonical(), Version: sel.Versions[h.ID],
+		Interaction: json.RawMessage(s.Interaction.Canonical()), Executor: sel.Executor,
+	}
 }
 
 func digest(v any) string {

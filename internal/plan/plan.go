@@ -16,6 +16,9 @@ type Cell struct {
 	Phase     string `json:"phase,omitempty"` // "" (screen) or "confirm"
 }
 
+// Confirm is the phase of fresh trials of cases that are run again.
+const Confirm = "confirm"
+
 // Arm names the cell's arm: harness, model and condition.
 func (c Cell) Arm() Arm { return Arm{c.Harness, c.Model, c.Condition} }
 

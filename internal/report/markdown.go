@@ -217,7 +217,7 @@ func (w *writer) fell(b bench.Benchmark, cases []moved, most int) {
 	w.line("### Cases that passed less often")
 	w.table([]string{"case", "arm", together("baseline → now"), together("Holm p"), "why"}, "lllrl")
 	for _, m := range shown {
-		w.row(mark(m.Regressed, "❌ ")+code(m.Case, nameSize), together(code(name(m.Of.Head.ID), 3*nameSize)), together(passes(m)), pValue(&m.PHolm), Text(why[caseArm{m.Case, m.Of.Head.ID}], evidenceSize))
+		w.row(mark(m.Regressed, "❌ ")+code(m.Case, nameSize), together(code(name(m.Of.Head.ID), 3*nameSize)), together(passes(m)), pValue(m.PHolm), Text(why[caseArm{m.Case, m.Of.Head.ID}], evidenceSize))
 	}
 	w.more(len(cases)-most, "cases that passed less often")
 	w.significant("❌", slices.ContainsFunc(shown, func(m moved) bool { return m.Regressed }))

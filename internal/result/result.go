@@ -38,6 +38,7 @@ type Reason string
 const (
 	Unavailable Reason = "unavailable" // a source, tool or harness could not be reached
 	BudgetSpent Reason = "budget"      // the budget of the run was spent
+	Decided     Reason = "decided"     // of a cell that is run again: the outcome could no longer change
 	ShardLost   Reason = "shard_lost"  // the shard that planned it never came back
 )
 
@@ -217,6 +218,13 @@ type Gate struct {
 	Claim        string   `json:"claim"`
 	Underpowered string   `json:"underpowered"` // warn, or fail: the same as naming it in FailOn
 	FailOn       []string `json:"fail_on"`      // what the gate says no to; empty: nothing; nil: regressed and invalid
+	Confirm      *Confirm `json:"confirm"`      // how the worst cases are run again; nil: they are not
+}
+
+// Confirm says how many cases are run again after the screen, and how often on each side.
+type Confirm struct {
+	Cases  int `json:"cases"`
+	Trials int `json:"trials"`
 }
 
 // A Harness is one harness of the run.

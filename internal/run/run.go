@@ -27,6 +27,7 @@ type Options struct {
 	Unreached map[string]string         // why a cell is skipped, by key, from Kit.Preflight
 	Regrade   bool                      // grade the kept cells again, and run no agent
 	Fresh     bool                      // run cells that the ledger already holds
+	Enough    func() bool               // asked before a cell starts: true leaves it out, since it could change nothing; may be nil
 	Progress  func(Event)               // told what happens, from one goroutine at a time; may be nil
 	Backoff   func(n int) time.Duration // pause before attempt n+1; nil is the default
 }
@@ -124,6 +125,10 @@ func (r *runner) cell(ctx context.Context, c plan.Cell) error {
 				return err
 			}
 		}
+		if ok && kept.Reason == result.Decided {
+			r.tell(Event{Kind: Finished, Cell: c, Result: &kept, Kept: true})
+			return nil
+		}
 		if ok {
 			why = reopened(kept)
 		}
@@ -151,6 +156,9 @@ func (r *runner) skip(c plan.Cell) (result.Reason, string) {
 	}
 	if text := r.overBudget(); text != "" {
 		return result.BudgetSpent, text
+	}
+	if r.Enough != nil && r.Enough() {
+		return result.Decided, "the trials before it decide"
 	}
 	return "", ""
 }

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/assay-ci/assay/internal/bench"
+	"github.com/assay-ci/assay/internal/plan"
+	"github.com/assay-ci/assay/internal/redact"
+	"github.com/assay-ci/assay/internal/result"
+	"github.com/assay-ci/assay/internal/run"
+)
+
+// confirm runs the worst cases of the screen again on both sides. Which cases these are follows from the screen alone, so
+// going on later finds the same. The fresh cells are in the manifest before the first of them starts.
+func (w *work) confirm(ctx context.Context, x IO, secrets *redact.Redactor, o run.Options) error {
+	b, err := benchmarkOf(o.Ledger.Dir())
+	if err != nil {
+		return err
+	}
+	suspects := b.Suspects()
+	if len(suspects) == 0 {
+		return nil
+	}
+	cells := w.again(suspects)
+	if err := extendManifest(o.Ledger, cells); err != nil {
+		return err
+	}
+	fmt.Fprintf(x.Err, "the pass rate of %s fell by half or more: running it again, %d fresh trials a side at most\n", namesOf(suspects), suspects[0].Trials)
+	var mu sync.Mutex // cells start while others finish
+	watch := bench.NewWatch(suspects)
+	o.Enough = func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return watch.Decided()
+	}
+	also := o.Progress
+	o.Progress = func(e run.Event) {
+		if e.Kind == run.Finished && e.Result.Reason != result.Decided {
+			mu.Lock()
+			watch.Count(e.Cell.Case, bench.ArmID(e.Cell.Arm()), e.Result.Status)
+			mu.Unlock()
+		}
+		if also != nil {
+			also(e)
+		}
+	}
+	return execute(ctx, x, secrets, w.kit, cells, o)
+}
+
+// again are the fresh cells of all suspects.
+func (w *work) again(suspects []bench.Suspect) []plan.Cell {
+	var slots []plan.Slot
+	trials := 0
+	for _, s := range suspects {
+		slots = append(slots, plan.Slot{Case: s.Case, Arm: plan.Arm(s.Base)}, plan.Slot{Case: s.Case, Arm: plan.Arm(s.Head)})
+		trials = max(trials, s.Trials)
+	}
+	return w.plan.Again(w.suite, w.selected, slots, trials)
+}
+
+// extendManifest writes down what is run again beside what was planned.
+func extendManifest(l *result.Ledger, cells []plan.Cell) error {
+	m, err := result.ReadManifest(l.Dir())
+	if err != nil {
+		return err
+	}
+	planned := slices.Concat(screenCells(m.Cells), cells)
+	if slices.Equal(planned, m.Cells) {
+		return nil
+	}
+	m.Cells = planned
+	return l.PutManifest(m)
+}
+
+// screenCells are the cells that were planned from the start.
+func screenCells(cells []plan.Cell) []plan.Cell {
+	return slices.DeleteFunc(slices.Clone(cells), func(c plan.Cell) bool { return c.Phase == plan.Confirm })
+}
+
+func namesOf(suspects []bench.Suspect) string {
+	var names []string
+	for _, s := range suspects {
+		if name := printable(s.Case, 64); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
