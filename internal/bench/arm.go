@@ -9,7 +9,6 @@ import (
 
 	"github.com/assay-ci/assay/internal/result"
 	"github.com/assay-ci/assay/internal/stats"
-	"github.com/assay-ci/assay/internal/trace"
 )
 
 // An arm gathers the cells of one harness, model and condition while they come in.
@@ -107,7 +106,7 @@ func (a *arm) add(name string, r *record) {
 func (a *arm) hold(r *record) {
 	switch {
 	case r.run.Status == result.Skipped:
-	case r.run.Class == string(trace.ClassCondition) || r.verified != nil && !*r.verified:
+	case r.verified != nil && !*r.verified:
 		a.held.NotHeld++
 	case r.verified != nil:
 		a.held.Verified++

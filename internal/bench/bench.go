@@ -107,7 +107,7 @@ type record struct {
 }
 
 func newRecord(r result.Result, evalID int) *record {
-	rec := &record{attempts: r.Attempt, model: r.Agent.Model, version: r.Agent.Version, rules: r.PolicyRules, verified: r.ConditionVerified}
+	rec := &record{attempts: r.Attempt, model: r.Agent.Model, version: r.Agent.Version, rules: r.PolicyRules, verified: r.ConditionHeld()}
 	rec.run = Run{
 		EvalID: evalID, EvalName: r.Case, Configuration: r.Condition, RunNumber: r.Trial,
 		Expectations: []Expectation{}, Notes: []string{},

@@ -230,7 +230,7 @@ func findText(t *testing.T, dir string, texts ...string) string {
 
 // TestZooIsWhole keeps the table and the program together.
 func TestZooIsWhole(t *testing.T) {
-	known := map[string]bool{"daemon-2": true, "keep-writing": true, "fill-disk": true, "show": true, "acp": true}
+	known := map[string]bool{"daemon-2": true, "keep-writing": true, "fill-disk": true, "show": true, "acp": true, "snoop": true}
 	for _, z := range zoo {
 		known[z.behaviour] = true
 	}

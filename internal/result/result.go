@@ -69,6 +69,14 @@ type Result struct {
 	Sum               string            `json:"sum"`               // sha256 of this record with Sum empty
 }
 
+// ConditionHeld tells whether the cell had its condition: false also when it errored for want of it. Nil is not known.
+func (r Result) ConditionHeld() *bool {
+	if r.Class == trace.ClassCondition {
+		return new(bool)
+	}
+	return r.ConditionVerified
+}
+
 // Agent says how the agent ended and what it used.
 type Agent struct {
 	Stop      trace.StopReason `json:"stop,omitempty"`
