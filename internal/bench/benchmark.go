@@ -241,7 +241,9 @@ type Comparison struct {
 	NUninformative int          `json:"n_uninformative"`  // cases that all trials of both sides passed, or failed
 	NWorse         int          `json:"n_worse"`          // cases whose rate fell
 	NBetter        int          `json:"n_better"`
-	PCases         []CasePair   `json:"p_cases"` // by p, then case
+	PCases         []CasePair   `json:"p_cases"`        // by p, then case
+	Metrics        []Metric     `json:"metrics"`        // cost, tokens, time, turns and size beside the verdict; they never gate
+	Split          *Split       `json:"variance_split"` // nil: a case has fewer than two trials on a side, or there are fewer than two cases
 	Coverage       PairCoverage `json:"coverage"`
 	InfraSkewP     *float64     `json:"infra_skew_p"` // two-sided: errored cells fall on one side
 	WorstCase      *WorstCase   `json:"worst_case"`   // nil when nothing is missing, or nothing could be compared
@@ -250,6 +252,27 @@ type Comparison struct {
 	ExitCode       int          `json:"exit_code"` // as if it were alone
 	Reasons        []Reason     `json:"reasons"`
 	Warnings       []Warning    `json:"warnings"`
+}
+
+// A Metric is one number of both arms beside their passes, paired by case: of each case the median of its scored trials, for
+// lines and files of its passed ones. It never gates.
+type Metric struct {
+	Name   string   `json:"name"` // cost_usd, tokens, duration_seconds, turns, lines_changed or files_touched
+	Kind   string   `json:"kind"` // ratio (head over base) or difference (head minus base)
+	NPairs int      `json:"n_pairs"`
+	Base   *float64 `json:"base"` // median over the pairs; nil without any, as are the following
+	Head   *float64 `json:"head"`
+	Value  *float64 `json:"value"` // the middle ratio or difference (Hodges and Lehmann)
+	Lo     *float64 `json:"lo"`    // its 95 % interval; nil under six pairs
+	Hi     *float64 `json:"hi"`
+	P      *float64 `json:"p"` // two-sided, exact signed ranks
+}
+
+// A Split tells where the scatter of the case differences comes from, in squared rates, and what that means for a plan.
+type Split struct {
+	Chance float64 `json:"chance"` // part that more trials shrink
+	Cases  float64 `json:"cases"`  // part that only more cases shrink
+	Advice string  `json:"advice"` // trials, cases or both: what to buy to see smaller effects
 }
 
 // A Side is one arm of a comparison.

@@ -185,7 +185,7 @@ func compare(p pairing, g result.Gate, alpha float64) Comparison {
 	c := Comparison{
 		Axis: p.axis, Base: Side{p.base.String(), p.base}, Head: Side{p.head.String(), p.head},
 		Alpha: alpha, Obstacle: p.obstacle, MarginPP: g.MarginPP, NCases: len(p.cases), NPairs: len(paired), Test: "stratified_exact",
-		PCases: []CasePair{}, Coverage: p.coverage, InfraSkewP: &e.skewP, Unpaired: orEmpty(unpaired),
+		PCases: []CasePair{}, Metrics: []Metric{}, Coverage: p.coverage, InfraSkewP: &e.skewP, Unpaired: orEmpty(unpaired),
 		Verdict: j.verdict, Reasons: j.reasons, Warnings: []Warning{},
 	}
 	if g.Claim == population {

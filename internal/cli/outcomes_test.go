@@ -170,7 +170,7 @@ func TestOutcomes(t *testing.T) {
 	}
 	for _, p := range players {
 		t.Run(p.id, func(t *testing.T) {
-			if p.folder != "" && (!loopbackOnly() || !isFolder(filepath.Join(os.Getenv("ASSAY_AGENTS"), p.folder))) {
+			if p.folder != "" && !(loopbackOnly() && areInstalled([]string{p.folder})) {
 				t.Skip("real agents run where tools/agents.sh has installed them and only loopback can be reached: make e2e-agents")
 			}
 			dir := t.TempDir()
@@ -183,11 +183,6 @@ func TestOutcomes(t *testing.T) {
 			}
 		})
 	}
-}
-
-func isFolder(name string) bool {
-	info, err := os.Stat(name)
-	return filepath.IsAbs(name) && err == nil && info.IsDir()
 }
 
 // play runs the scenarios of one policy as one suite.
