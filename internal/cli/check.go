@@ -55,6 +55,9 @@ func newCheck(x IO) *cobra.Command {
 // check looks for what only the trees of the cases show: references that do not apply, and with the preflight all that
 // cannot be reached. Its warnings join those of the suite.
 func (w *work) check(ctx context.Context, x IO, preflight bool) ([]run.Unreachable, error) {
+	if err := w.kit.CheckPrices(w.plan.Cells, w.suite.Budget.MaxCostUSD); err != nil {
+		return nil, w.project.relate(err)
+	}
 	if !preflight {
 		return nil, w.project.relate(w.kit.CheckReferences(ctx))
 	}

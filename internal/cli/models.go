@@ -22,7 +22,7 @@ func (o runOptions) modelKeys(x IO) func(string) string {
 // openGateway starts the gateway through which all models of a run are called. spent is what earlier runs have spent of the
 // budget, in US dollars.
 func (w *work) openGateway(x IO, secrets *redact.Redactor, o runOptions, budget, spent float64) (*gateway.Gateway, error) {
-	options := gateway.Options{Keys: o.modelKeys(x), Redact: secrets.Bytes, RunBudgetUSD: budget, SpentUSD: spent}
+	options := gateway.Options{Keys: o.modelKeys(x), Redact: secrets.Bytes, RunBudgetUSD: budget, SpentUSD: spent, Prices: w.kit.Prices()}
 	switch {
 	case o.Replay != "":
 		if _, err := os.Stat(o.Replay); err != nil {

@@ -168,6 +168,9 @@ func (w *work) allows(out string) error {
 // preflight reaches for everything that the cells need, says what cannot be reached, and returns why cells are skipped,
 // by key. Something required stops the run under the policy fail.
 func (w *work) preflight(ctx context.Context, x IO, cells []plan.Cell, o runOptions) (map[string]string, error) {
+	if err := w.kit.CheckPrices(cells, w.budget(o, len(cells))); err != nil && !o.Regrade {
+		return nil, w.project.relate(err)
+	}
 	out, err := w.kit.Preflight(ctx, cells, x.getenv("PATH"), o.modelKeys(x))
 	if err != nil {
 		return nil, w.project.relate(err)

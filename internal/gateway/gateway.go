@@ -212,10 +212,10 @@ func (g *Gateway) endpoints(s Spec) (map[string]*endpoint, error) {
 
 func (g *Gateway) endpoint(m Model, priced bool) (*endpoint, error) {
 	e := &endpoint{Model: m}
-	if price, ok := g.priceOf(m.Name); ok {
+	if price, ok := PriceOf(m.Name, g.opts.Prices); ok {
 		e.price = &price
 	} else if priced {
-		return nil, fmt.Errorf("the price of the model %q is not known, so a cost limit could not be enforced: add it under prices, or take the limit out", m.Name)
+		return nil, fmt.Errorf("the price of the model %q is not known, so a cost limit could not be enforced: add it under prices of the budget, or take the limit out", m.Name)
 	}
 	switch {
 	case m.Name == "":

@@ -42,10 +42,11 @@ var priceLists = sync.OnceValue(func() []PriceList {
 // PriceLists are the prices that Assay knows. They age; those of a suite go before them.
 func PriceLists() []PriceList { return priceLists() }
 
-// priceOf finds the price of a model: by its name, else by its name without the date of a snapshot.
-func (g *Gateway) priceOf(model string) (Price, bool) {
+// PriceOf finds the price of a model: by its name, else by its name without the date of a snapshot. Those of a suite go before
+// those that Assay knows.
+func PriceOf(model string, ofSuite map[string]Price) (Price, bool) {
 	for _, name := range []string{model, undated(model)} {
-		if p, ok := g.opts.Prices[name]; ok {
+		if p, ok := ofSuite[name]; ok {
 			return p, true
 		}
 		for _, l := range priceLists() {

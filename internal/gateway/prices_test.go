@@ -60,12 +60,12 @@ func checkPrice(t *testing.T, name string, p Price) {
 func TestPriceOf(t *testing.T) {
 	t.Parallel()
 	own := 7.0
-	g := &Gateway{opts: Options{Prices: map[string]Price{"mine": {Input: &own}, "gpt-5": {Input: &own}}}}
+	ofSuite := map[string]Price{"mine": {Input: &own}, "gpt-5": {Input: &own}}
 	for name, want := range map[string]float64{
 		"claude-haiku-4-5": 1, "claude-haiku-4-5-20251001": 1, "gpt-5": 7, "gpt-5-2025-08-07": 7, "mine": 7, "mine-20260101": 7, "gpt-4o-2024-08-06": 2.5,
 		"gpt-5-pro": 0, "claude": 0, "": 0, "-20251001": 0, "anthropic/claude-haiku-4-5": 0, "claude-haiku-4-5-2025100": 0,
 	} {
-		p, ok := g.priceOf(name)
+		p, ok := PriceOf(name, ofSuite)
 		if ok != (want > 0) || ok && *p.Input != want {
 			t.Errorf("%q has the price %+v, %v", name, p, ok)
 		}
@@ -110,10 +110,9 @@ func FuzzPrice(f *testing.F) {
 	f.Add("claude-haiku-4-5-20251001", int64(1000), int64(200), int64(30), int64(10), int64(50))
 	f.Add("gemini-2.5-pro", int64(300000), int64(0), int64(0), int64(0), int64(1))
 	f.Add("-2026-01-01\xff|../x", int64(-1), int64(1<<62), int64(1), int64(2), int64(0))
-	g := &Gateway{}
 	f.Fuzz(func(t *testing.T, model string, input, read, write, hour, output int64) {
-		p, ok := g.priceOf(model)
-		if again, okAgain := g.priceOf(undated(model)); ok && (!okAgain || again != p) {
+		p, ok := PriceOf(model, nil)
+		if again, okAgain := PriceOf(undated(model), nil); ok && (!okAgain || again != p) {
 			t.Errorf("%q has another price without its date", model)
 		}
 		cost := p.cost(tokens{input: counted(input), cacheRead: counted(read), cacheWrite: counted(write), cacheWrite1h: counted(hour), output: counted(output)})

@@ -103,6 +103,52 @@ func (k *Kit) reachModels(cells []plan.Cell, getenv func(string) string) ([]Unre
 	return out, nil
 }
 
+// Prices are those that the suite tells, by model.
+func (k *Kit) Prices() map[string]gateway.Price {
+	prices := make(map[string]gateway.Price, len(k.suite.Budget.Prices))
+	for model, p := range k.suite.Budget.Prices {
+		prices[model] = gateway.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}
+	}
+	return prices
+}
+
+// CheckPrices refuses a limit of money that could not be held, since a price is not known. budget is that of the run, in US
+// dollars; 0 is none.
+func (k *Kit) CheckPrices(cells []plan.Cell, budget float64) error {
+	prices, asked := k.Prices(), map[string]bool{}
+	var faults []error
+	for _, c := range cells {
+		if budget <= 0 && k.cases[c.Case].Limits.MaxCostUSD <= 0 {
+			continue
+		}
+		models, err := k.models(c)
+		if err != nil {
+			return err
+		}
+		if budget > 0 {
+			models = append(models, k.asideModels(c)...)
+		}
+		for _, m := range models {
+			if _, known := gateway.PriceOf(m.Name, prices); !known && !asked[m.Name] {
+				asked[m.Name] = true
+				faults = append(faults, k.block(c.Harness).Fault("models",
+					fmt.Sprintf("the price of the model %s is not known, so max_cost_usd could not be held", m.Name),
+					"say it in suite.yaml, as budget: {prices: {"+m.Name+": {input: 3, output: 15}}}, in dollars for a million tokens; or take the limit out"))
+			}
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return suite.Flatten(errors.Join(faults...))
+}
+
+// block are the settings of a harness of the suite.
+func (k *Kit) block(harness string) suite.Block {
+	at := slices.IndexFunc(k.suite.Harnesses, func(h suite.Harness) bool { return h.ID == harness })
+	return k.suite.Harnesses[at].Block
+}
+
 // checkModels has each harness say in preflight what its agents may call.
 func (k *Kit) checkModels() error {
 	var faults []error

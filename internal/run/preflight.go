@@ -26,7 +26,7 @@ import (
 // Bounds of the preflight.
 const (
 	probesAtOnce = 8
-	probeTime    = 20 * time.Second
+	probeTime    = time.Minute // an agent of a gigabyte takes its time on a busy machine
 	fetchTime    = 5 * time.Minute
 )
 

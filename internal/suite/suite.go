@@ -120,7 +120,17 @@ type Limits struct {
 
 // Budget bounds the whole run. Zero is no limit.
 type Budget struct {
-	MaxCostUSD float64 `yaml:"max_cost_usd" rule:"above=0" doc:"dollars that the whole run may cost"`
+	MaxCostUSD float64          `yaml:"max_cost_usd" rule:"above=0" doc:"dollars that the whole run may cost"`
+	Prices     map[string]Price `yaml:"prices" doc:"by model: what its tokens cost, where Assay does not know it or knows it wrong"`
+}
+
+// Price is what a model's tokens cost, in US dollars per million. Nil is not known: a call that used such tokens has an unknown
+// cost.
+type Price struct {
+	Input      *float64 `yaml:"input" rule:"required,min=0" doc:"dollars for a million tokens of input that did not come from a cache"`
+	Output     *float64 `yaml:"output" rule:"required,min=0" doc:"dollars for a million tokens of output, reasoning included"`
+	CacheRead  *float64 `yaml:"cache_read" rule:"min=0" doc:"dollars for a million tokens that came from a cache"`
+	CacheWrite *float64 `yaml:"cache_write" rule:"min=0" doc:"dollars for a million tokens that were put into a cache"`
 }
 
 // Gate holds the settings of the verdict, fixed before the first cell runs.
