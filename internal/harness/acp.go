@@ -154,7 +154,7 @@ func (h *acp) Drive(ctx context.Context, t Task, emit func(trace.Event)) (Outcom
 
 // setup is what one cell gives an agent.
 func (h *acp) setup(t Task) acpSetup {
-	s := acpSetup{home: t.Home, model: t.Model, url: h.params.BaseURL, key: "none"}
+	s := acpSetup{home: t.Home, model: t.Model, url: h.params.BaseURL, key: "none", mcp: t.Extras.MCP}
 	if h.agent.dialect != "" {
 		s.url, s.key = h.params.address(t, h.agent.dialect)
 	}
@@ -173,6 +173,9 @@ func (h *acp) commandLine(t Task, s acpSetup) (argv, env []string) {
 	var ours []string
 	for _, kv := range h.agent.env {
 		ours = append(ours, fill.Replace(kv))
+	}
+	if len(t.Extras.MCP) > 0 {
+		ours = append(ours, h.agent.mcpEnv...)
 	}
 	return argv, agentEnv(t, filledEnv(fill, h.params.Env), ours...)
 }

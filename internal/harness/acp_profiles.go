@@ -3,7 +3,6 @@ package harness
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -16,8 +15,9 @@ type acpAgent struct {
 	name       string
 	argv       []string // templates, as env and the values of acpParams.Env
 	env        []string
-	install    string // the command line that installs it, at the version that the tests are written for
-	versioned  bool   // it knows --version
+	mcpEnv     []string // further ones where the condition has tool servers
+	install    string   // the command line that installs it, at the version that the tests are written for
+	versioned  bool     // it knows --version
 	dialect    gateway.Dialect
 	sideModels []string // that it calls unasked
 
@@ -43,6 +43,7 @@ type acpAgent struct {
 type acpSetup struct {
 	home, model string
 	url, key    string // of the model, in the agent's dialect
+	mcp         []MCPServer
 }
 
 // acpAgents is the table of known agents. It is never changed.
@@ -56,6 +57,7 @@ var acpAgents = []acpAgent{
 			"ANTHROPIC_BASE_URL={gateway}", "ANTHROPIC_API_KEY={key}", "ANTHROPIC_MODEL={model}", "CLAUDE_CONFIG_DIR={home}/.claude",
 			"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "CLAUDE_CODE_MAX_RETRIES=2", "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1",
 		},
+		mcpEnv:       claudeMCPEnv,
 		skills:       ".claude/skills",
 		instructions: ".claude/CLAUDE.md",
 		mode:         "default",
@@ -199,25 +201,10 @@ func opencodeACPConfig(s acpSetup) (string, error) {
 	})
 }
 
+// codexACPConfig is that of the codex CLI. The tool servers stand there too: what the protocol tells it of them does not
+// reach its first request.
 func codexACPConfig(s acpSetup) (string, error) {
-	return fmt.Sprintf(`model = %s
-model_provider = "assay"
-check_for_update_on_startup = false
-
-[analytics]
-enabled = false
-
-[features]
-plugins = false
-
-[model_providers.assay]
-name = "assay"
-base_url = %s
-env_key = "OPENAI_API_KEY"
-wire_api = "responses"
-request_max_retries = 2
-stream_max_retries = 2
-`, tomlString(s.model), tomlString(s.url)), nil
+	return codexConfig(s.model, s.url, "OPENAI_API_KEY", s.mcp) + "\n[features]\nplugins = false\n", nil
 }
 
 // acpJSON is v as one line of JSON, without escapes that only HTML needs.

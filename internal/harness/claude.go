@@ -69,10 +69,12 @@ func claudeEnv(home, address, key string) []string {
 func (h *claude) environment(t Task) []string {
 	env := h.cli.environment(t)
 	if len(t.Extras.MCP) > 0 {
-		env = append(env, "MCP_CONNECTION_NONBLOCKING=0", "MCP_CONNECT_TIMEOUT_MS=30000")
+		env = append(env, claudeMCPEnv...)
 	}
 	return env
 }
+
+var claudeMCPEnv = []string{"MCP_CONNECTION_NONBLOCKING=0", "MCP_CONNECT_TIMEOUT_MS=30000"}
 
 // Drive implements Harness.
 func (h *claude) Drive(ctx context.Context, t Task, emit func(trace.Event)) (Outcome, error) {

@@ -72,7 +72,7 @@ func (h *codex) Drive(ctx context.Context, t Task, emit func(trace.Event)) (Outc
 	opening(t, trace.Session{Harness: "codex", Agent: argv[0], Argv: argv, Env: envNames(env)}, emit)
 	base, _ := h.params.address(t, h.dialect)
 	if err := furnish(ctx, t, furniture{
-		config: codexHome + "/config.toml", content: codexConfig(t, base), instructions: codexHome + "/AGENTS.md", skills: codexHome + "/skills",
+		config: codexHome + "/config.toml", content: codexConfig(t.Model, base, codexKey, t.Extras.MCP), instructions: codexHome + "/AGENTS.md", skills: codexHome + "/skills",
 	}); err != nil && ctx.Err() == nil {
 		return Outcome{}, err
 	}
@@ -93,11 +93,11 @@ func (h *codex) Drive(ctx context.Context, t Task, emit func(trace.Event)) (Outc
 
 const codexHome = ".codex" // below HOME
 
-// codexConfig is the config.toml of one cell. Two retries of two kinds: more would hide a provider that is down for minutes.
-func codexConfig(t Task, base string) string {
+// codexConfig is the config.toml of one cell; key names the variable that carries the key of the gateway. Two retries of two kinds: more would hide a provider that is down for minutes.
+func codexConfig(model, base, key string, servers []MCPServer) string {
 	var b strings.Builder
 	set := func(key, value string) { fmt.Fprintf(&b, "%s = %s\n", key, value) }
-	set("model", tomlString(t.Model))
+	set("model", tomlString(model))
 	set("model_provider", tomlString("assay"))
 	set("check_for_update_on_startup", "false")
 	b.WriteString("\n[analytics]\n")
@@ -106,10 +106,10 @@ func codexConfig(t Task, base string) string {
 	set("name", tomlString("assay"))
 	set("base_url", tomlString(base))
 	set("wire_api", tomlString("responses"))
-	set("env_key", tomlString(codexKey))
+	set("env_key", tomlString(key))
 	set("request_max_retries", "2")
 	set("stream_max_retries", "2")
-	for _, m := range t.Extras.MCP {
+	for _, m := range servers {
 		fmt.Fprintf(&b, "\n[mcp_servers.%s]\n", tomlString(m.Name))
 		set("required", "true") // else codex goes on without a server that does not start, and the condition is lost
 		if m.URL != "" {
