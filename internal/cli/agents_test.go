@@ -293,7 +293,8 @@ func (y *yard) startModels(cases []string) string {
 	must(err)
 	y.write("scripts.json", string(scripts))
 	port := freePorts(y.T)
-	server := exec.Command(python, os.Getenv("ASSAY_MODELSERVER"), fmt.Sprint(port), y.path("models"), "--scripts", y.path("scripts.json"))
+	const workFolder = `(/[\w.+/-]*/p\d+/work)(?![\w.+-])` // of a place; gemini speaks of another folder of that name in its home
+	server := exec.Command(python, os.Getenv("ASSAY_MODELSERVER"), fmt.Sprint(port), y.path("models"), workFolder, "--scripts", y.path("scripts.json"))
 	server.Stderr = os.Stderr
 	out, err := server.StdoutPipe()
 	must(err)
