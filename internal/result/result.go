@@ -266,4 +266,6 @@ type Case struct {
 	Line        int    `json:"line"`
 	AgentDigest string `json:"agent_digest"`
 	GradeDigest string `json:"grade_digest"`
+
+	Admission *Admission `json:"admission,omitempty"` // nil: whoever made the plan did not look for one
 }

@@ -53,6 +53,7 @@ type life struct {
 	references    []diffscope.Scope // of the case, measured on before; empty when it has none
 	outcome       harness.Outcome
 	grading       *sandbox.Place // made when the first grader asks for it
+	regrading     string         // folder of the logs of graders that look again; empty: they look once
 	door          *gateway.Cell  // to the models; nil when there is none, or it is closed
 	proof         proof          // of the condition, while there is a door
 
@@ -396,7 +397,7 @@ func (l *life) score(ctx context.Context, g grader) (result.Score, error) {
 	e := grade.Evidence{
 		Tree: l.after.FS(), CaseDir: l.request.CaseDir, Place: l.gradingPlace, Trace: l.readTrace(),
 		Scope: l.res.DiffScope, Turns: l.outcome.Turns, Usage: l.outcome.Usage,
-		Log:    l.entry.Create("assertions/" + g.ID + ".log"),
+		Log:    l.entry.Create("assertions/" + l.regrading + g.ID + ".log"),
 		Prompt: l.task.Prompt, Judge: l.judge, Change: l.change,
 	}
 	if u := l.res.Unmeasured; u != nil {
