@@ -42,6 +42,7 @@ const (
 	gradersChanged = "graders_changed" // how its work is graded
 	onlyBase       = "only_base"
 	onlyHead       = "only_head"
+	notAdmitted    = "not_admitted" // it cannot tell good work from none, or its graders disagree with themselves
 )
 
 // Against compares every arm with the same arm (harness, model and condition) of a stored baseline, case by case, and
@@ -110,6 +111,7 @@ func (b Benchmark) noStored(stored *Benchmark) *Reason {
 func (b Benchmark) acrossRuns(stored *Benchmark, base, head side) pairing {
 	p := pairing{axis: axisBaseline, base: base.ArmID, head: head.ArmID}
 	before, now := stored.Fingerprint.digests(), b.Fingerprint.digests()
+	refused := b.notAdmitted()
 	same := 0
 	for _, name := range sortedUnion(base.cases, head.cases) {
 		x, inBase := base.cases[name]
@@ -118,6 +120,8 @@ func (b Benchmark) acrossRuns(stored *Benchmark, base, head side) pairing {
 		switch {
 		case !inHead:
 			one.apart = onlyBase
+		case refused[name]:
+			one.apart = notAdmitted
 		case !inBase:
 			one.apart = onlyHead
 		case before[name].Agent != now[name].Agent:
@@ -130,7 +134,7 @@ func (b Benchmark) acrossRuns(stored *Benchmark, base, head side) pairing {
 		}
 		p.cases = append(p.cases, one)
 	}
-	p.coverage.Head = head.Coverage
+	p.coverage.Head = head.without(refused)
 	p.coverage.Coverage = p.coverage.Base.plus(p.coverage.Head)
 	field := cmp.Or(stored.Fingerprint.differ(b.Fingerprint, head.Harness), differ(base.Arm, head.Arm))
 	p.obstacle = lostCondition(base.Arm, head.Arm)
@@ -182,6 +186,7 @@ func apartText(cases []pairedCase) string {
 	var out []string
 	for _, w := range []struct{ reason, text string }{
 		{caseChanged, "changed"}, {gradersChanged, "graded otherwise"}, {onlyHead, "new"}, {onlyBase, "gone"},
+		{notAdmitted, "not admitted"},
 	} {
 		if n := count[w.reason]; n > 0 {
 			out = append(out, fmt.Sprintf("%d %s %s", n, plural(n, "case", "cases"), w.text))

@@ -56,7 +56,7 @@ func Make(m result.Manifest, results iter.Seq2[result.Result, error]) (Benchmark
 	}
 	slices.SortFunc(cells, order.cells)
 
-	b := Benchmark{SchemaVersion: Schema, Judges: []Judge{}, Missing: []Missing{}, Unplanned: []string{}, Unreadable: []string{}, Runs: []Run{}}
+	b := Benchmark{SchemaVersion: Schema, Judges: []Judge{}, Assertions: []Assertion{}, Scores: []ArmScore{}, Missing: []Missing{}, Unplanned: []string{}, Unreadable: []string{}, Runs: []Run{}}
 	records := make(map[cell]*record, len(cells))
 	for r, err := range results {
 		c := cell(r.Cell)
@@ -81,6 +81,7 @@ func Make(m result.Manifest, results iter.Seq2[result.Result, error]) (Benchmark
 	b.Simulated = len(b.Metadata.Simulated) > 0
 	b.summarizeArms(order, arms)
 	b.settle(b.inRun(), settings, settings)
+	b.diagnose(m, cells, records)
 	return b, nil
 }
 
@@ -104,6 +105,7 @@ type record struct {
 	beside         []result.Beside
 	judged         []result.Score // those of judges
 	verified       *bool          // it had its condition; nil: not known
+	weights        []float64      // of the assertions of the run
 }
 
 func newRecord(r result.Result, evalID int) *record {
@@ -154,6 +156,7 @@ func newRecord(r result.Result, evalID int) *record {
 func (rec *record) assert(scores []result.Score) {
 	n := &rec.run.Result
 	for _, s := range scores {
+		rec.weights = append(rec.weights, s.Weight)
 		evidence := s.Evidence
 		if s.Error != "" {
 			evidence = s.Error
@@ -364,7 +367,7 @@ func metadata(m result.Manifest, order *order, cells []cell) Metadata {
 	}
 	for _, name := range sortedKeys(order.evalID) {
 		out.EvalsRun = append(out.EvalsRun, order.evalID[name])
-		out.Cases = append(out.Cases, Case{order.evalID[name], name, at[name].File, at[name].Line})
+		out.Cases = append(out.Cases, caseOf(order.evalID[name], name, at[name]))
 	}
 	return out
 }

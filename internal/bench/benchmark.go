@@ -40,11 +40,13 @@ type Benchmark struct {
 	Origin        *Origin                 `json:"baseline_origin"` // of the stored baseline, or why there is none; nil when none was asked for
 	CaseArms      []CaseArm               `json:"case_arms"`       // what each arm did on each case, by case and arm
 	DiffScope     ByCondition[[]ScopeRow] `json:"diff_scope"`
-	Beside        BesideCost              `json:"beside"`     // what was asked of models beside the agents; in no cost of an arm
-	Judges        []Judge                 `json:"judges"`     // how far each judge can be trusted, by case and assertion
-	Missing       []Missing               `json:"missing"`    // planned cells that are in no rate
-	Unplanned     []string                `json:"unplanned"`  // records of no planned cell, by cell or folder; they enter nothing
-	Unreadable    []string                `json:"unreadable"` // records that could not be read; their cells are missing
+	Beside        BesideCost              `json:"beside"`           // what was asked of models beside the agents; in no cost of an arm
+	Judges        []Judge                 `json:"judges"`           // how far each judge can be trusted, by case and assertion
+	Assertions    []Assertion             `json:"assertions"`       // by case and place in it: which of them measure anything
+	Scores        []ArmScore              `json:"assertion_scores"` // with and without those that do not
+	Missing       []Missing               `json:"missing"`          // planned cells that are in no rate
+	Unplanned     []string                `json:"unplanned"`        // records of no planned cell, by cell or folder; they enter nothing
+	Unreadable    []string                `json:"unreadable"`       // records that could not be read; their cells are missing
 	Fingerprint   Fingerprint             `json:"fingerprint"`
 	Runs          []Run                   `json:"runs"` // cells whose agent was started, candidate before baseline
 }
@@ -78,6 +80,9 @@ type Case struct {
 	Case   string `json:"case"`
 	File   string `json:"file"`
 	Line   int    `json:"line"`
+
+	Admission    string   `json:"admission,omitempty"`     // admitted, failed, unproven or no_record; empty when nobody looked
+	AdmissionWhy []string `json:"admission_why,omitempty"` // of failed and unproven
 }
 
 // A Decision is what the gate says, the settings it was taken under and what took it. It is post hoc when it was taken

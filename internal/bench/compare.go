@@ -113,14 +113,18 @@ func (b Benchmark) sides() map[ArmID]side {
 	return out
 }
 
-// pair sets two arms of one run side by side.
-func pair(axis string, base, head side) pairing {
+// pair sets two arms of one run side by side. Cases that are out stay apart, and count in no coverage.
+func pair(axis string, base, head side, out map[string]bool) pairing {
 	p := pairing{axis: axis, base: base.ArmID, head: head.ArmID}
-	p.coverage = PairCoverage{base.Coverage.plus(head.Coverage), base.Coverage, head.Coverage}
+	p.coverage.Base, p.coverage.Head = base.without(out), head.without(out)
+	p.coverage.Coverage = p.coverage.Base.plus(p.coverage.Head)
 	for _, name := range sortedUnion(base.cases, head.cases) {
 		one := pairedCase{name: name, base: base.cases[name].passes(), head: head.cases[name].passes()}
 		x, inBase := base.fresh[name]
 		y, inHead := head.fresh[name]
+		if out[name] {
+			one.apart = notAdmitted
+		}
 		if inBase && inHead {
 			one.again = &pairedAgain{x.passes(), y.passes()}
 		}
@@ -200,7 +204,8 @@ func compare(p pairing, g result.Gate, alpha float64) Comparison {
 	if c.Verdict == Underpowered {
 		c.warn(notPowered, "nothing was found, and little could have been found: a regression is not ruled out")
 	}
-	if text := apartText(p.cases); text != "" && len(paired) > 0 {
+	differing := slices.DeleteFunc(slices.Clone(p.cases), func(x pairedCase) bool { return x.apart == notAdmitted })
+	if text := apartText(differing); text != "" && len(paired) > 0 {
 		c.warn(casesDiffer, text)
 	}
 	c.ExitCode = exitCode(c.Verdict, c.Reasons, g)

@@ -132,7 +132,7 @@ func (r roster) underTest(id ArmID) bool {
 // the baseline condition.
 func (b Benchmark) inRun() []pairing {
 	var out []pairing
-	r, sides := b.roster(), b.sides()
+	r, sides, refused := b.roster(), b.sides(), b.notAdmitted()
 	for _, head := range b.Arms {
 		if r.isTwin(head.ArmID) {
 			continue
@@ -141,9 +141,9 @@ func (b Benchmark) inRun() []pairing {
 			switch {
 			case base.ArmID == head.ArmID || base.Harness != head.Harness || base.Model != head.Model:
 			case r.twinOf[base.Condition] == head.Condition:
-				out = append(out, pair(axisTwin, sides[base.ArmID], sides[head.ArmID]))
+				out = append(out, pair(axisTwin, sides[base.ArmID], sides[head.ArmID], refused))
 			case base.Baseline && !head.Baseline:
-				out = append(out, pair(axisCondition, sides[base.ArmID], sides[head.ArmID]))
+				out = append(out, pair(axisCondition, sides[base.ArmID], sides[head.ArmID], refused))
 			}
 		}
 	}
@@ -171,6 +171,7 @@ func (b *Benchmark) settle(pairings []pairing, g, planned result.Gate) {
 		if c.notConfirmed(planned.Confirm) {
 			c.warn(confirmNotRun, "the worst cases were not run again, so the cases are judged by the screen")
 		}
+		b.warnOfAdmission(&c)
 		if b.Origin != nil && b.Origin.Gate != nil && p.axis == axisBaseline {
 			c.warn(gateChanged, "the gate has changed since the stored baseline was measured: "+changes(*b.Origin.Gate, planned))
 		}
@@ -284,13 +285,17 @@ func (b *Benchmark) floor(g result.Gate, r roster) outcome {
 		if g.MinPassRate == nil || a.PassRate == nil || !r.underTest(a.ArmID) {
 			continue
 		}
-		low := a.PassRate.Value
-		if a.PassRate.Lo != nil {
-			low = *a.PassRate.Lo
+		rate := b.admittedRate(a)
+		if rate == nil {
+			continue
+		}
+		low := rate.Value
+		if rate.Lo != nil {
+			low = *rate.Lo
 		}
 		if low < *g.MinPassRate-slack {
 			return outcome{reason: Reason{Code: belowFloor, Text: fmt.Sprintf("%s: pass rate %.1f %%, by its lower bound %.1f %%; the floor is %.3g %%",
-				a.ArmID, 100*a.PassRate.Value, 100*low, 100**g.MinPassRate)}, exit: ExitFailed}
+				a.ArmID, 100*rate.Value, 100*low, 100**g.MinPassRate)}, exit: ExitFailed}
 		}
 	}
 	return outcome{}

@@ -114,6 +114,7 @@ const (
 	gateChanged          = "gate_changed"
 	casesDiffer          = "cases_differ"
 	confirmNotRun        = "confirm_not_run"
+	casesNotAdmitted     = "not_admitted"
 )
 
 // Warnings are all warnings there are.
@@ -124,6 +125,7 @@ var Warnings = []Code{
 	{notPowered, "", "the gate passed because nothing was found, not because nothing is there"},
 	{gateChanged, "", "the suite's gate is not the one that the stored baseline was measured under; both are printed"},
 	{confirmNotRun, "", "the worst cases were to be run again, and too few of their fresh trials were scored"},
+	{casesNotAdmitted, "", "cases that failed their admission are out of the comparison by name, or cases have no record of one"},
 	{casesDiffer, "", "cases that are not the same on both sides left the comparison; they are listed"},
 }
 

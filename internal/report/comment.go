@@ -553,6 +553,8 @@ func unpairedWhy(reason string) string {
 		return "no longer there"
 	case "only_head":
 		return "new"
+	case "not_admitted":
+		return "failed its admission"
 	}
 	return reason
 }

@@ -45,6 +45,7 @@ func Markdown(b bench.Benchmark) ([]byte, error) {
 	w.more(len(names)-mostRows, "cases")
 	w.missing(b, mostRows)
 	w.strangers(b)
+	w.assertions(b)
 	w.facts(b)
 	w.scopeRows(b)
 
