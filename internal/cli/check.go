@@ -6,21 +6,32 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/assay-ci/assay/internal/plan"
+	"github.com/assay-ci/assay/internal/result"
 	"github.com/assay-ci/assay/internal/run"
 	"github.com/assay-ci/assay/internal/suite"
 	"github.com/spf13/cobra"
 )
 
 func newCheck(x IO) *cobra.Command {
-	var preflight, asJSON bool
+	var preflight, asJSON, admit bool
+	var sel plan.Selection
+	var o admitOptions
 	var allow []string
 	var base string
 	cmd := &cobra.Command{
 		Use:   "check [SUITE]",
 		Short: "find every fault of a suite, with its place",
-		Args:  cobra.MaximumNArgs(1),
+		Long: `Find every fault of a suite, with its place. With --admit also find out whether its cases measure
+anything: an agent that does nothing and one that only adds noise must fail each case, the reference must
+pass it, and its graders must agree with themselves. The records are written to admission.json beside the
+suite; commit it, and every run knows.`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			w, err := openWork(cmd.Context(), x, workOptions{Suite: suiteArg(args), Allow: allow, Base: base})
+			if err := o.check(); err != nil {
+				return usage(err)
+			}
+			w, err := openWork(cmd.Context(), x, workOptions{Suite: suiteArg(args), Select: sel, Allow: allow, Base: base})
 			if err == nil {
 				defer w.close()
 			}
@@ -28,8 +39,12 @@ func newCheck(x IO) *cobra.Command {
 			if err == nil {
 				unreached, err = w.check(cmd.Context(), x, preflight)
 			}
+			var admission *admitted
+			if err == nil && admit {
+				admission, err = w.admit(cmd.Context(), x, o)
+			}
 			if asJSON {
-				err = checkJSON(x, w, unreached, err)
+				err = checkJSON(x, w, unreached, admission, err)
 			}
 			if err != nil {
 				return err
@@ -38,14 +53,20 @@ func newCheck(x IO) *cobra.Command {
 			if slices.ContainsFunc(unreached, func(u run.Unreachable) bool { return u.Required }) {
 				return unmeasured(errors.New("something required cannot be reached"))
 			}
-			if !asJSON {
+			if !asJSON && admit {
+				admission.print(x)
+			} else if !asJSON {
 				fmt.Fprintf(x.Out, "%s: %s, %s, %s, no fault\n", w.suite.Name, plural(len(w.suite.Cases), "case"),
 					plural(len(w.suite.Conditions), "condition"), plural(len(w.plan.Cells), "cell"))
 			}
-			return nil
+			return admission.err()
 		},
 	}
 	cmd.Flags().BoolVar(&preflight, "preflight", false, "also reach for every source, tool and harness")
+	cmd.Flags().BoolVar(&admit, "admit", false, "also try every case with agents that need no model, and record which cases are admitted")
+	cmd.Flags().IntVar(&o.Times, "times", 5, "with --admit, trials of each of these agents")
+	cmd.Flags().StringSliceVar(&sel.Cases, "case", nil, "only these cases (`globs`)")
+	jobsFlag(cmd, &o.Jobs)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	allowFlag(cmd, &allow)
 	baseFlag(cmd, &base)
@@ -78,7 +99,7 @@ func (w *work) check(ctx context.Context, x IO, preflight bool) ([]run.Unreachab
 
 // checkJSON prints what was found for programs: the faults in err, or the cases and what cannot be reached. Its error is
 // what remains to be said by the exit code.
-func checkJSON(x IO, w *work, unreached []run.Unreachable, err error) error {
+func checkJSON(x IO, w *work, unreached []run.Unreachable, admission *admitted, err error) error {
 	type checked struct {
 		Case string `json:"case"`
 	}
@@ -92,7 +113,13 @@ func checkJSON(x IO, w *work, unreached []run.Unreachable, err error) error {
 		Warnings    suite.Problems `json:"warnings"`
 		Unreachable []missing      `json:"unreachable"`
 		Cases       []checked      `json:"cases"`
-	}{suite.Problems{}, suite.Problems{}, []missing{}, []checked{}}
+
+		Admissions []result.Admission `json:"admissions,omitempty"`
+		NotTried   map[string]string  `json:"not_tried,omitempty"` // why, by case
+	}{Faults: suite.Problems{}, Warnings: suite.Problems{}, Unreachable: []missing{}, Cases: []checked{}}
+	if admission != nil {
+		out.Admissions, out.NotTried = admission.tried, admission.untried
+	}
 	if err != nil && !errors.As(err, &out.Faults) {
 		return err
 	}

@@ -27,6 +27,8 @@ type work struct {
 	kit     *run.Kit
 	plan    *plan.Plan
 
+	admissions map[string]result.Admission // as recorded, by case
+
 	selected plan.Selection // what the plan was made from
 	base     *baseRevision
 	scratch  *scratch
@@ -69,6 +71,10 @@ func openWork(ctx context.Context, x IO, o workOptions) (*work, error) {
 		return nil, unmeasured(err)
 	}
 	w.memory = memoryScratch(x)
+	if err := w.loadAdmissions(o.Untrusted); err != nil {
+		w.close()
+		return nil, err
+	}
 	if err := w.build(ctx, x, withTwins(o.Select, s), o.Allow); err != nil {
 		w.close()
 		return nil, err
@@ -209,7 +215,9 @@ func (w *work) manifest() result.Manifest {
 		m.Conditions = append(m.Conditions, result.Condition{ID: c.ID, Baseline: c.Baseline, Digest: c.Digest, TwinOf: c.TwinOf})
 	}
 	for _, c := range s.Cases {
-		m.Cases = append(m.Cases, result.Case{ID: c.ID, File: c.File, Line: c.At.Line, AgentDigest: c.AgentDigest, GradeDigest: c.GradeDigest})
+		m.Cases = append(m.Cases, result.Case{
+			ID: c.ID, File: c.File, Line: c.At.Line, AgentDigest: c.AgentDigest, GradeDigest: c.GradeDigest, Admission: w.admissionOf(c),
+		})
 	}
 	return m
 }
