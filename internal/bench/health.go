@@ -52,7 +52,7 @@ var Classes = []Code{
 	{Flaky, "", "gradings of one tree disagree"},
 	{Broken, "", "the reference does not pass it"},
 	{Vacuous, "", "an agent that does nothing passes it, and it is not marked as a guard"},
-	{Unreachable, "", "every trial of every arm fails it, though the reference passes"},
+	{Unreachable, "", "every trial of every arm fails it, though the reference passes it"},
 	{Saturated, "", "every trial of every arm passes it"},
 	{Inverted, "", "it tends to fail where the others of its case pass, over 20 cells or more"},
 	{Redundant, "", "it ended in every cell as an earlier assertion of its case"},
@@ -230,7 +230,7 @@ func (a *Assertion) classify(x result.Exercised, runs []*record, outcomes []*boo
 	switch class := ClassOf(x); {
 	case class != "":
 		a.Class = class
-	case a.Cells > 0 && a.Passed == 0:
+	case a.Cells > 0 && a.Passed == 0 && x.Reference.N > 0 && !x.Session: // else nobody knows whether it can be passed
 		a.Class = Unreachable
 	case a.Cells > 0 && a.Passed == a.Cells:
 		a.Class = Saturated
