@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -364,9 +365,9 @@ func (l *life) grade(ctx context.Context) error {
 // is chosen by it.
 func (l *life) scores(ctx context.Context) error {
 	for _, g := range l.task.graders {
-		s, err := l.score(ctx, g)
+		s, err := l.score(ctx, g, 1)
 		for n := 0; err != nil && n < l.kit.suite.Retries && ctx.Err() == nil; n++ {
-			s, err = l.score(ctx, g)
+			s, err = l.score(ctx, g, n+2)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -393,11 +394,16 @@ func (l *life) change() (diffscope.Context, error) {
 	return diffscope.JudgeContext(*l.res.DiffScope, l.patch)
 }
 
-func (l *life) score(ctx context.Context, g grader) (result.Score, error) {
+// score asks a grader for the nth time; each time has a log of its own.
+func (l *life) score(ctx context.Context, g grader, n int) (result.Score, error) {
+	log := "assertions/" + l.regrading + g.ID
+	if n > 1 {
+		log += ".try-" + strconv.Itoa(n)
+	}
 	e := grade.Evidence{
 		Tree: l.after.FS(), CaseDir: l.request.CaseDir, Place: l.gradingPlace, Trace: l.readTrace(),
 		Scope: l.res.DiffScope, Turns: l.outcome.Turns, Usage: l.outcome.Usage,
-		Log:    l.entry.Create("assertions/" + l.regrading + g.ID + ".log"),
+		Log:    l.entry.Create(log + ".log"),
 		Prompt: l.task.Prompt, Judge: l.judge, Change: l.change,
 	}
 	if u := l.res.Unmeasured; u != nil {
