@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +30,12 @@ func (w *work) confirm(ctx context.Context, x IO, secrets *redact.Redactor, o ru
 	if err := extendManifest(o.Ledger, cells); err != nil {
 		return err
 	}
-	fmt.Fprintf(x.Err, "the pass rate of %s fell by half or more: running it again, %d fresh trials a side at most\n", namesOf(suspects), suspects[0].Trials)
+	does := fmt.Sprintf("running it again, %d fresh trials a side at most", suspects[0].Trials)
+	if o.Regrade {
+		does = "grading the fresh trials that it has"
+	}
+	fmt.Fprintf(x.Err, "the pass rate of %s fell by half or more: %s\n", namesOf(suspects), does)
+	o.Unreached = w.unreachedAgain(cells, o.Unreached)
 	var mu sync.Mutex // cells start while others finish
 	watch := bench.NewWatch(suspects)
 	o.Enough = func() bool {
@@ -60,6 +66,23 @@ func (w *work) again(suspects []bench.Suspect) []plan.Cell {
 		trials = max(trials, s.Trials)
 	}
 	return w.plan.Again(w.suite, w.selected, slots, trials)
+}
+
+// unreachedAgain says why fresh cells are skipped, by key: what the cells of the screen could not reach they cannot either.
+func (w *work) unreachedAgain(cells []plan.Cell, unreached map[string]string) map[string]string {
+	why := make(map[plan.Slot]string)
+	for _, c := range w.plan.Cells {
+		if text, ok := unreached[c.Key]; ok {
+			why[plan.Slot{Case: c.Case, Arm: c.Arm()}] = text
+		}
+	}
+	out := maps.Clone(unreached)
+	for _, c := range cells {
+		if text, ok := why[plan.Slot{Case: c.Case, Arm: c.Arm()}]; ok {
+			out[c.Key] = text
+		}
+	}
+	return out
 }
 
 // extendManifest writes down what is run again beside what was planned.

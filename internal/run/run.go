@@ -125,7 +125,7 @@ func (r *runner) cell(ctx context.Context, c plan.Cell) error {
 				return err
 			}
 		}
-		if ok && kept.Reason == result.Decided {
+		if ok && kept.Reason == result.Decided && (r.Regrade || kept.GradeKey == c.GradeKey) { // other graders may leave it open
 			r.tell(Event{Kind: Finished, Cell: c, Result: &kept, Kept: true})
 			return nil
 		}
