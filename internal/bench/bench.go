@@ -336,7 +336,7 @@ func policyNotes(p *result.Policy, records map[cell]*record) []string {
 func metadata(m result.Manifest, order *order, cells []cell) Metadata {
 	out := Metadata{
 		SkillName: m.Suite, EvalsRun: []int{}, Suite: m.Suite, Tool: m.Tool, Seed: m.Seed, Isolation: m.Isolation, KeyIsolation: m.Keys, Host: m.Host,
-		Commit: m.Commit, Untrusted: m.Untrusted, Conditions: order.conditions, Simulated: []string{}, Cases: []Case{},
+		Commit: m.Commit, Untrusted: m.Untrusted, PostHoc: m.PostHoc, Conditions: order.conditions, Simulated: []string{}, Cases: []Case{},
 	}
 	if !m.Created.IsZero() {
 		created := m.Created.UTC()

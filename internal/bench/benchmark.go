@@ -71,6 +71,7 @@ type Metadata struct {
 	Untrusted            bool        `json:"untrusted"` // whoever is not trusted had a say in how it was measured
 	Simulated            []string    `json:"simulated_harnesses"`
 	Policy               []string    `json:"policy_notes,omitempty"` // what may not hold of the answers that agents got, and rules that met no ask
+	PostHoc              []string    `json:"post_hoc,omitempty"`     // how the plan was changed after results of it were there
 	Cases                []Case      `json:"cases"`
 }
 
@@ -86,7 +87,8 @@ type Case struct {
 }
 
 // A Decision is what the gate says, the settings it was taken under and what took it. It is post hoc when it was taken
-// again under settings that are not those of before the first cell ran; these are then Planned, which else is nil.
+// again under settings that are not those of before the first cell ran; these are then Planned, which else is nil. It is so,
+// too, when the plan was changed after results were there: see Metadata.
 type Decision struct {
 	Settings result.Gate  `json:"settings"`
 	PostHoc  bool         `json:"post_hoc"`

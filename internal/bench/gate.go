@@ -181,6 +181,7 @@ func (b *Benchmark) settle(pairings []pairing, g, planned result.Gate) {
 	if !reflect.DeepEqual(g, planned) {
 		b.Gate.PostHoc, b.Gate.Planned = true, &planned
 	}
+	b.Gate.PostHoc = b.Gate.PostHoc || len(b.Metadata.PostHoc) > 0
 	b.Notes = b.notes()
 }
 
@@ -344,11 +345,23 @@ func confirmText(c *result.Confirm) string {
 	return fmt.Sprintf("%d cases × %d trials", c.Cases, c.Trials)
 }
 
+// postHoc says in one note what was changed after results were there; empty when nothing was.
+func (b *Benchmark) postHoc() string {
+	var out []string
+	if text := b.Gate.Changes(); text != "" {
+		out = append(out, "The gate's settings are not those that the run was planned under: "+text+".")
+	}
+	for _, text := range b.Metadata.PostHoc {
+		out = append(out, "The plan was changed after results were there: "+clip(text)+".")
+	}
+	return strings.Join(out, " ")
+}
+
 // notes are the sentences that a reader of the bare numbers needs.
 func (b *Benchmark) notes() []string {
 	notes := []string{}
-	if text := b.Gate.Changes(); text != "" {
-		notes = append(notes, "The gate's settings are not those that the run was planned under: "+text+".")
+	if text := b.postHoc(); text != "" {
+		notes = append(notes, text)
 	}
 	if b.Simulated {
 		notes = append(notes, fmt.Sprintf("The agents of %s are scripted; no model drove them. Their numbers show what the tool does and say nothing about any model.", strings.Join(b.Metadata.Simulated, ", ")))

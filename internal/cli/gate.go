@@ -39,6 +39,9 @@ then post hoc and said to be.`,
 			if text := b.Gate.Changes(); text != "" {
 				fmt.Fprintf(x.Out, "settings that are not as planned: %s\n", printable(text, 600))
 			}
+			for _, text := range b.Metadata.PostHoc {
+				fmt.Fprintf(x.Out, "changed after results were there: %s\n", printable(text, 600))
+			}
 			fmt.Fprintf(x.Out, "gate: %s, by %s: %s\n", b.Gate.Result, printable(b.Gate.By, 64), printable(b.Gate.Text, 600))
 			return gateExit(b)
 		},

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -321,8 +322,13 @@ func (w *work) putManifest(l *result.Ledger, o runOptions) error {
 	case err != nil:
 		return spoilt(err)
 	}
-	if old.Digest == m.Digest && !o.Fresh && !reflect.DeepEqual(old.Gate, m.Gate) {
-		return usage(errors.New("the gate's settings are not those that this folder's results were planned under; run with --fresh or another --out"))
+	if o.Regrade {
+		m.Gate = old.Gate // no setting can be given
+	}
+	if !o.Fresh {
+		if err := fixedAtStart(&old, &m, l.Dir()); err != nil {
+			return usage(err)
+		}
 	}
 	m.Created, m.Host = old.Created, old.Host
 	screen := old
@@ -332,6 +338,65 @@ func (w *work) putManifest(l *result.Ledger, o runOptions) error {
 	}
 	m.Created, m.Host = time.Now().UTC().Truncate(time.Second), hostFacts()
 	return l.PutManifest(m)
+}
+
+// fixedAtStart holds a plan that goes on with the results of an older one against it. Other settings of the gate are refused
+// once there are results; other numbers of trials make it post hoc, and stay so.
+func fixedAtStart(old, m *result.Manifest, dir string) error {
+	m.PostHoc = old.PostHoc
+	changed := trialsChanged(old.Cells, m.Cells)
+	sameGate := reflect.DeepEqual(old.Gate, m.Gate)
+	if sameGate && changed == "" {
+		return nil
+	}
+	seen := scoredOfBoth(old.Cells, m.Cells, dir)
+	if !sameGate && (seen > 0 || old.Digest == m.Digest) {
+		return errors.New("the gate's settings are not those that this folder's results were planned under; run with --fresh or another --out")
+	}
+	if changed != "" && seen > 0 {
+		m.PostHoc = append(slices.Clip(m.PostHoc), fmt.Sprintf("%s, planned after %d cells were scored", changed, seen))
+	}
+	return nil
+}
+
+// trialsChanged says which numbers of trials of a case differ between two plans: "3 → 5 trials of a case". Fresh trials are
+// not counted, nor what only one of the plans has.
+func trialsChanged(old, now []plan.Cell) string {
+	before, after := trialsOf(old), trialsOf(now)
+	var changes []string
+	for slot, n := range before {
+		if text := fmt.Sprintf("%d → %d", n, after[slot]); after[slot] > 0 && after[slot] != n && !slices.Contains(changes, text) {
+			changes = append(changes, text)
+		}
+	}
+	if len(changes) == 0 {
+		return ""
+	}
+	slices.Sort(changes)
+	return strings.Join(changes, ", ") + " trials of a case"
+}
+
+func trialsOf(cells []plan.Cell) map[plan.Slot]int {
+	out := make(map[plan.Slot]int)
+	for _, c := range screenCells(cells) {
+		out[plan.Slot{Case: c.Case, Arm: c.Arm()}]++
+	}
+	return out
+}
+
+// scoredOfBoth counts the cells of both plans whose result was there to be seen.
+func scoredOfBoth(old, now []plan.Cell, dir string) int {
+	kept := make(map[string]bool, len(now))
+	for _, c := range now {
+		kept[c.Key] = true
+	}
+	n := 0
+	for r, err := range result.Read(dir, slices.DeleteFunc(slices.Clone(old), func(c plan.Cell) bool { return !kept[c.Key] })) {
+		if err == nil && r.Status.Scored() {
+			n++
+		}
+	}
+	return n
 }
 
 // normal brings a manifest into the form that reading it back gives.

@@ -203,8 +203,10 @@ type Manifest struct {
 	Conditions []Condition `json:"conditions"`
 	Cases      []Case      `json:"cases"`
 	Policy     *Policy     `json:"policy,omitempty"`
-	Shard      string      `json:"shard,omitempty"` // i/n when only that part of the cells is run here
-	Cells      []plan.Cell `json:"cells"`           // of the whole plan, whatever the shard
+	Shard      string      `json:"shard,omitempty"`    // i/n when only that part of the cells is run here
+	PostHoc    []string    `json:"post_hoc,omitempty"` // how the plan was changed after results of it were there
+	AA         bool        `json:"aa,omitempty"`       // the second condition is a copy of the first
+	Cells      []plan.Cell `json:"cells"`              // of the whole plan, whatever the shard
 }
 
 // Host are facts of the machine that matter to durations only.
