@@ -15,6 +15,7 @@ import (
 type Stored struct {
 	Benchmark *Benchmark // nil: none was found
 	Origin    Origin
+	lone      bool // each side has one arm, and they pair whatever they are called
 }
 
 // An Origin says where a stored baseline came from, or why there is none.
@@ -64,14 +65,15 @@ func (b Benchmark) Against(s Stored) Benchmark {
 	}
 	b.Origin = &origin
 	pairings := slices.DeleteFunc(b.pairings(), func(p pairing) bool { return p.axis == axisBaseline })
-	b.settle(append(pairings, b.withStored(s.Benchmark, pairings)...), b.Gate.Settings, planned)
+	b.settle(append(pairings, b.withStored(s, pairings)...), b.Gate.Settings, planned)
 	return b
 }
 
 // withStored are the pairings of the arms with those of the stored benchmark, which may be nil. others are all other
 // pairings.
-func (b Benchmark) withStored(stored *Benchmark, others []pairing) []pairing {
+func (b Benchmark) withStored(s Stored, others []pairing) []pairing {
 	var bases map[ArmID]side
+	stored := s.Benchmark
 	if stored != nil {
 		bases = stored.sides()
 	}
@@ -79,6 +81,9 @@ func (b Benchmark) withStored(stored *Benchmark, others []pairing) []pairing {
 	var out []pairing
 	for _, a := range b.Arms {
 		base, found := bases[a.ArmID]
+		if s.lone && stored != nil {
+			base, found = bases[stored.Arms[0].ArmID], true
+		}
 		compared := slices.ContainsFunc(others, func(p pairing) bool { return p.head == a.ArmID })
 		switch {
 		case r.isTwin(a.ArmID):
@@ -136,10 +141,12 @@ func (b Benchmark) acrossRuns(stored *Benchmark, base, head side) pairing {
 	}
 	p.coverage.Head = head.without(refused)
 	p.coverage.Coverage = p.coverage.Base.plus(p.coverage.Head)
-	field := cmp.Or(stored.Fingerprint.differ(b.Fingerprint, head.Harness), differ(base.Arm, head.Arm))
+	field := cmp.Or(stored.Fingerprint.differ(b.Fingerprint, base.Harness, head.Harness), differ(base.Arm, head.Arm))
 	p.obstacle = lostCondition(base.Arm, head.Arm)
 	switch {
 	case p.obstacle != nil:
+	case stored.Fingerprint.known() != b.Fingerprint.known():
+		p.obstacle = &Reason{Code: oneFingerprint, Text: "only one side says what was measured, and how, so nobody knows whether they can be compared"}
 	case field != "":
 		p.obstacle = &Reason{Code: incomparable, Text: field}
 	case same == 0:
@@ -156,10 +163,13 @@ func (f Fingerprint) digests() map[string]CaseDigest {
 	return out
 }
 
-// differ names the field in which two runs of a harness were not the same; empty when none is known to. Conditions may
-// differ: they are what is under test.
-func (f Fingerprint) differ(head Fingerprint, harness string) string {
-	find := func(f Fingerprint) result.Harness {
+// known tells whether anybody said what was measured.
+func (f Fingerprint) known() bool { return f.Digest != "" }
+
+// differ names the field in which two runs of a harness, by its name on each side, were not the same; empty when none is known
+// to. Conditions may differ: they are what is under test.
+func (f Fingerprint) differ(head Fingerprint, before, now string) string {
+	find := func(f Fingerprint, harness string) result.Harness {
 		for _, h := range f.Harnesses {
 			if h.ID == harness {
 				return h
@@ -167,7 +177,7 @@ func (f Fingerprint) differ(head Fingerprint, harness string) string {
 		}
 		return result.Harness{}
 	}
-	x, y := find(f), find(head)
+	x, y := find(f, before), find(head, now)
 	return cmp.Or(
 		differIn("harness type", []string{x.Type}, []string{y.Type}),
 		differIn("harness version", []string{x.Version}, []string{y.Version}),

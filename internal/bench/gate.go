@@ -175,6 +175,9 @@ func (b *Benchmark) settle(pairings []pairing, g, planned result.Gate) {
 		if b.Origin != nil && b.Origin.Gate != nil && p.axis == axisBaseline {
 			c.warn(gateChanged, "the gate has changed since the stored baseline was measured: "+changes(*b.Origin.Gate, planned))
 		}
+		if p.axis == axisBaseline && p.obstacle == nil && !b.Fingerprint.known() {
+			c.warn(noFingerprint, "neither side says what was measured, and how, so they were compared as they are")
+		}
 		b.Comparisons = append(b.Comparisons, c)
 	}
 	b.decide(g, r)

@@ -74,6 +74,7 @@ const (
 	lowCoverage         = "low_coverage"
 	errorsDifferByArm   = "errors_differ_by_arm"
 	conditionNotHeld    = "condition_not_held"
+	oneFingerprint      = "one_fingerprint"
 	belowFloor          = "below_floor"
 )
 
@@ -102,6 +103,7 @@ var Reasons = []Code{
 	{lowCoverage, Invalid, "too few of the planned cells were scored"},
 	{errorsDifferByArm, Invalid, "errored cells fall unevenly on the two sides"},
 	{conditionNotHeld, Invalid, "agents of an arm did not have their condition, so it is not compared"},
+	{oneFingerprint, Invalid, "only one side says what was measured, and how"},
 	{belowFloor, "", "the lower bound of an arm's pass rate is below the floor that the suite sets"},
 }
 
@@ -115,6 +117,7 @@ const (
 	casesDiffer          = "cases_differ"
 	confirmNotRun        = "confirm_not_run"
 	casesNotAdmitted     = "not_admitted"
+	noFingerprint        = "no_fingerprint"
 )
 
 // Warnings are all warnings there are.
@@ -126,6 +129,7 @@ var Warnings = []Code{
 	{gateChanged, "", "the suite's gate is not the one that the stored baseline was measured under; both are printed"},
 	{confirmNotRun, "", "the worst cases were to be run again, and too few of their fresh trials were scored"},
 	{casesNotAdmitted, "", "cases that failed their admission are out of the comparison by name, or cases have no record of one"},
+	{noFingerprint, "", "neither side says what was measured, and how, so they were compared as they are"},
 	{casesDiffer, "", "cases that are not the same on both sides left the comparison; they are listed"},
 }
 
@@ -171,7 +175,7 @@ func judge(e evidence) judged {
 // validity lists everything that makes a measurement worthless. Without a base there is none of it to be measured.
 func (e evidence) validity() []Reason {
 	var out []Reason
-	if e.obstacle != nil && e.obstacle.Code == conditionNotHeld {
+	if e.obstacle != nil && (e.obstacle.Code == conditionNotHeld || e.obstacle.Code == oneFingerprint) {
 		out = append(out, *e.obstacle)
 	}
 	noBase := e.obstacle != nil && e.coverage.Base.Planned == 0

@@ -130,9 +130,23 @@ func resultsOf(x IO, name string) (*bench.Benchmark, error) {
 
 const benchmarkFile = "benchmark.json"
 
-// readBenchmark reads a regular file of a folder. It may come from elsewhere: nothing outside of the folder is reached by
-// it, and a FIFO in its place is not waited for.
+// readBenchmark reads a benchmark.json of a folder.
 func readBenchmark(dir, name string) (*bench.Benchmark, error) {
+	f, err := openRegular(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := bench.Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
+	}
+	return &b, nil
+}
+
+// openRegular opens a regular file of a folder. It may come from elsewhere: nothing outside of the folder is reached by it,
+// and a FIFO in its place is not waited for.
+func openRegular(dir, name string) (*os.File, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
@@ -142,15 +156,10 @@ func readBenchmark(dir, name string) (*bench.Benchmark, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, fmt.Errorf("%s is not a regular file", filepath.Join(dir, name)))
+		return nil, errors.Join(err, fmt.Errorf("%s is not a regular file", filepath.Join(dir, name)), f.Close())
 	}
-	b, err := bench.Read(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
-	}
-	return &b, nil
+	return f, nil
 }
 
 // gateOptions are settings of the gate that come from the caller and beat those of the suite, whether they came as flags
