@@ -3,7 +3,7 @@
 // [Benchmark.Against] compares with an earlier run as well, and [Benchmark.Regate] decides again under other settings.
 //
 // It is pure. The order of results, cases and trials changes no byte, no clock is read and no random number is drawn;
-// every test is exact. What a number means, and why it is computed so, stands in docs/verdicts.md. The rules that
+// every test is exact. Only [FalseAlarms] draws, from the plan's seed. What a number means, and why it is computed so, stands in docs/verdicts.md. The rules that
 // matter most when changing something here:
 //
 //   - The unit of analysis is the case. Trials of one case are repeated looks at the same thing.
@@ -336,7 +336,7 @@ func policyNotes(p *result.Policy, records map[cell]*record) []string {
 func metadata(m result.Manifest, order *order, cells []cell) Metadata {
 	out := Metadata{
 		SkillName: m.Suite, EvalsRun: []int{}, Suite: m.Suite, Tool: m.Tool, Seed: m.Seed, Isolation: m.Isolation, KeyIsolation: m.Keys, Host: m.Host,
-		Commit: m.Commit, Untrusted: m.Untrusted, PostHoc: m.PostHoc, Conditions: order.conditions, Simulated: []string{}, Cases: []Case{},
+		Commit: m.Commit, Untrusted: m.Untrusted, PostHoc: m.PostHoc, AA: m.AA, Conditions: order.conditions, Simulated: []string{}, Cases: []Case{},
 	}
 	if !m.Created.IsZero() {
 		created := m.Created.UTC()

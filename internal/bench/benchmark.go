@@ -35,10 +35,11 @@ type Benchmark struct {
 	Coverage      Coverage                `json:"coverage"` // of all planned cells
 	Notes         []string                `json:"notes"`
 	RunSummary    RunSummary              `json:"run_summary"`
-	Arms          []Arm                   `json:"arms"`            // baseline before its candidates
-	Comparisons   []Comparison            `json:"comparisons"`     // by head arm, and there twin, baseline, condition
-	Origin        *Origin                 `json:"baseline_origin"` // of the stored baseline, or why there is none; nil when none was asked for
-	CaseArms      []CaseArm               `json:"case_arms"`       // what each arm did on each case, by case and arm
+	Arms          []Arm                   `json:"arms"`                   // baseline before its candidates
+	Comparisons   []Comparison            `json:"comparisons"`            // by head arm, and there twin, baseline, condition
+	Origin        *Origin                 `json:"baseline_origin"`        // of the stored baseline, or why there is none; nil when none was asked for
+	FalseAlarms   *FalseAlarms            `json:"false_alarms,omitempty"` // of a run of equal arms
+	CaseArms      []CaseArm               `json:"case_arms"`              // what each arm did on each case, by case and arm
 	DiffScope     ByCondition[[]ScopeRow] `json:"diff_scope"`
 	Beside        BesideCost              `json:"beside"`           // what was asked of models beside the agents; in no cost of an arm
 	Judges        []Judge                 `json:"judges"`           // how far each judge can be trusted, by case and assertion
@@ -71,6 +72,7 @@ type Metadata struct {
 	Untrusted            bool        `json:"untrusted"` // whoever is not trusted had a say in how it was measured
 	Simulated            []string    `json:"simulated_harnesses"`
 	Policy               []string    `json:"policy_notes,omitempty"` // what may not hold of the answers that agents got, and rules that met no ask
+	AA                   bool        `json:"aa,omitempty"`           // the candidate is a copy of the baseline
 	PostHoc              []string    `json:"post_hoc,omitempty"`     // how the plan was changed after results of it were there
 	Cases                []Case      `json:"cases"`
 }

@@ -89,7 +89,9 @@ func Compare(base, head Source, g result.Gate, origin Origin) (from, to Benchmar
 		return from, to, fmt.Errorf("HEAD: %w", err)
 	}
 	lone := len(from.Arms) == 1 && len(to.Arms) == 1
-	common := func(a Arm) bool { return slices.ContainsFunc(from.Arms, func(x Arm) bool { return x.ArmID == a.ArmID }) }
+	common := func(a Arm) bool {
+		return slices.ContainsFunc(from.Arms, func(x Arm) bool { return x.ArmID == a.ArmID })
+	}
 	if !lone && !slices.ContainsFunc(to.Arms, common) {
 		return from, to, ErrNoCommonArm
 	}

@@ -185,6 +185,10 @@ func (b *Benchmark) settle(pairings []pairing, g, planned result.Gate) {
 		b.Gate.PostHoc, b.Gate.Planned = true, &planned
 	}
 	b.Gate.PostHoc = b.Gate.PostHoc || len(b.Metadata.PostHoc) > 0
+	b.FalseAlarms = nil
+	if b.Metadata.AA {
+		b.FalseAlarms = b.falseAlarms(g, planned.Confirm)
+	}
 	b.Notes = b.notes()
 }
 
@@ -365,6 +369,9 @@ func (b *Benchmark) notes() []string {
 	notes := []string{}
 	if text := b.postHoc(); text != "" {
 		notes = append(notes, text)
+	}
+	if b.FalseAlarms != nil {
+		notes = append(notes, b.FalseAlarms.Text())
 	}
 	if b.Simulated {
 		notes = append(notes, fmt.Sprintf("The agents of %s are scripted; no model drove them. Their numbers show what the tool does and say nothing about any model.", strings.Join(b.Metadata.Simulated, ", ")))

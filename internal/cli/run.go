@@ -46,6 +46,7 @@ type runOptions struct {
 	JSON          bool
 	Commit        string // that is measured, 40 hex digits; empty when not known
 	Record        string // folder that every model call is recorded in; empty: none
+	AA            bool   // run the baseline twice, and nothing else
 	Replay        string // folder of such a recording, which answers instead of the models; empty: none
 }
 
@@ -53,7 +54,7 @@ type runOptions struct {
 func (o runOptions) work() workOptions {
 	return workOptions{
 		Suite: o.Suite, Select: o.Select, Allow: o.AllowPrivate, Base: o.Base,
-		Paired: o.Baseline == "paired", Untrusted: o.Trust == untrusted,
+		Paired: o.Baseline == "paired", Twice: o.AA, Untrusted: o.Trust == untrusted,
 	}
 }
 
@@ -81,6 +82,10 @@ report.md, report.html and comment.md there. Running again goes on where it stop
 	}
 	runFlags(cmd, &o)
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print benchmark.json on standard output")
+	cmd.Flags().BoolVar(&o.AA, "aa", false, "run the baseline twice and nothing else, to see how often the gate cries wolf; never gates")
+	for _, other := range []string{"condition", "margin-pp", "min-coverage", "min-pass-rate", "fail-on"} {
+		cmd.MarkFlagsMutuallyExclusive("aa", other)
+	}
 	return cmd
 }
 
@@ -131,9 +136,11 @@ put before the suite's graders as they are now. No agent is run.`,
 				o.Suite = args[1]
 			}
 			o.Out = args[0]
-			if _, err := manifestOf(o.Out); err != nil {
+			m, err := manifestOf(o.Out)
+			if err != nil {
 				return usage(err)
 			}
+			o.AA = m.AA
 			return runSuite(cmd.Context(), x, o)
 		},
 	}
@@ -280,6 +287,8 @@ func (o runOptions) check() error {
 		return fmt.Errorf("--on-unavailable is %q; it may be fail or skip", o.OnUnavailable)
 	case o.Jobs < 1:
 		return fmt.Errorf("--jobs is %d; at least one cell must run at a time", o.Jobs)
+	case o.AA && !slices.Contains([]string{"", "auto", "none"}, o.Baseline):
+		return fmt.Errorf("--aa compares the baseline with itself, and --baseline %s with something else", o.Baseline)
 	case !(o.MaxCostUSD >= 0): // not a number is not a limit
 		return fmt.Errorf("--max-cost-usd is %v; it may be 0 or more", o.MaxCostUSD)
 	}
@@ -314,6 +323,9 @@ func (w *work) putManifest(l *result.Ledger, o runOptions) error {
 	var err error
 	if m.Gate, err = o.Gate.apply(m.Gate); err != nil {
 		return usage(err)
+	}
+	if m.AA = o.AA; o.AA {
+		m.Gate = neverGates(m.Gate)
 	}
 	old, err := result.ReadManifest(l.Dir())
 	switch {
@@ -469,6 +481,9 @@ func announce(x IO, o runOptions, b *bench.Benchmark) error {
 			headline = "part " + o.Shard + " of the plan; assay merge joins the parts and gives the verdict"
 		}
 		fmt.Fprintf(x.Out, "\n%s\n\n", headline)
+		if b.FalseAlarms != nil && o.Shard == "" {
+			fmt.Fprintf(x.Out, "%s\n\n", b.FalseAlarms.Text())
+		}
 		for _, face := range report.Faces {
 			fmt.Fprintf(x.Out, "  %s/%-15s %s\n", o.Out, face.File, face.Doc)
 		}

@@ -41,6 +41,7 @@ type workOptions struct {
 	Select    plan.Selection // what of it is planned
 	Allow     []string       // private hosts that sources may be fetched from
 	Base      string         // revision that from: base reads: the merge base of it and HEAD; empty: of the default branch
+	Twice     bool           // run the baseline and a copy of it, and no other condition
 	Paired    bool           // give every condition that reads files a twin that reads them from the base
 	Untrusted bool           // take what spends, reaches out and judges from the base's suite.yaml
 }
@@ -65,6 +66,11 @@ func openWork(ctx context.Context, x IO, o workOptions) (*work, error) {
 	}
 	if base.sha != "" {
 		fmt.Fprintln(x.Err, "the base is commit "+base.sha)
+	}
+	if o.Twice {
+		if err := runTwice(s); err != nil {
+			return nil, err
+		}
 	}
 	w := &work{project: p, suite: s, base: base}
 	if w.scratch, err = newScratch(cmp.Or(x.getenv("TMPDIR"), os.TempDir())); err != nil {

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -487,7 +488,7 @@ func (k *Kit) task(c plan.Cell) (harness.Task, error) {
 		return harness.Task{}, err
 	}
 	return harness.Task{
-		Case: c.Case, Model: c.Model, Condition: c.Condition, Trial: c.Trial,
+		Case: c.Case, Model: c.Model, Condition: cmp.Or(cond.CopyOf, c.Condition), Trial: c.Trial,
 		CaseDir: dir, Responder: k.responder,
 		Script: func(name string) (harness.Settings, error) { return suite.ReadBlock(k.fsys, path.Join(t.Dir, name)) },
 		Extras: extras,

@@ -48,6 +48,7 @@ type Condition struct {
 	Baseline     bool
 	From         string // where the files below are read: "" (the work tree) or "base"
 	TwinOf       string // id of the condition that this is the base version of, when [Base].Paired made it
+	CopyOf       string // id of the condition that this is a copy of, which --aa made; agents are told that name
 	Skills       []string
 	Instructions string
 	Files        map[string]string // path in the tree: path of the file or folder to lay there before the first snapshot
