@@ -120,6 +120,58 @@ func TestKillNineAfresh(t *testing.T) {
 	t.Logf("%d kills; %d records were hit while they were replaced", *kills, y.noted("out", "set_aside"))
 }
 
+// confirmed is a suite of one case that breaks: six cells, and eight fresh ones, of which none can be left out.
+var confirmed = strings.NewReplacer(
+	"limits: {timeout: 1m}", "limits: {timeout: 1m}\ngate: {confirm: {cases: 1, trials: 4}}", "trials: 2", "trials: 3",
+).Replace(twelve[:strings.Index(twelve, "-- suite/one/")]) + `-- suite/task/case.yaml --
+id: task
+prompt: Write FIXED into answer.txt.
+source: {path: fixture}
+assertions: [{id: correct, type: files, present: ["^FIXED"]}]
+-- suite/task/fixture/answer.txt --
+BROKEN
+-- suite/task/agent/bare.yaml --
+steps:
+  - run: sleep 0.05
+  - edit: {path: answer.txt, old: BROKEN, new: FIXED}
+  - say: done
+-- suite/task/agent/hinted.yaml --
+steps:
+  - run: sleep 0.05
+  - say: done
+`
+
+// TestKillNineConfirm kills runs while they run a case again. No fresh trial that was recorded is lost or made again, and the
+// last start ends as one that nobody disturbed: by the same fresh trials of both sides.
+func TestKillNineConfirm(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, confirmed)
+	whole := y.run("whole")
+	if n := len(y.records("whole")); n != 14 {
+		t.Fatalf("%d records, want 6 and 8 fresh ones:\n%s", n, whole.Text)
+	}
+	k := &killer{yard: y, rng: rand.New(rand.NewPCG(9, 9))}
+	seen := map[string]result.Result{}
+	for k.kills < *kills && len(seen) < 14 {
+		s := y.start("out")
+		attempts := max(6, y.noted("out", "attempt")) + 1 + k.rng.IntN(2)
+		y.until(s, func() bool { return y.noted("out", "attempt") >= attempts })
+		_ = s.cmd.Process.Kill() // it may have ended
+		<-s.done
+		k.kills++
+		k.compare("out", seen)
+	}
+	last := y.run("out")
+	k.compare("out", seen)
+	compareRuns(t, "out", whole, last)
+	k.checkJournal("out")
+	if len(seen) != 14 {
+		t.Errorf("%d records, want 14:\n%s", len(seen), last.Text)
+	}
+	y.noPlaceLeft()
+	t.Logf("%d kills", k.kills)
+}
+
 // A killer kills the runs of a yard.
 type killer struct {
 	*yard
