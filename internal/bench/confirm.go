@@ -2,6 +2,7 @@ package bench
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -55,9 +56,14 @@ func (c Comparison) suspects(plan *result.Confirm) []Suspect {
 			out = append(out, Suspect{p.Case, c.Base.ID, c.Head.ID, fall, plan.Trials, c.Alpha / 2})
 		}
 	}
-	slices.SortFunc(out, func(x, y Suspect) int { return cmp.Or(cmp.Compare(y.Fall, x.Fall), strings.Compare(x.Case, y.Case)) })
+	slices.SortFunc(out, func(x, y Suspect) int {
+		return cmp.Or(cmp.Compare(whole(y.Fall), whole(x.Fall)), strings.Compare(x.Case, y.Case))
+	})
 	return out[:min(len(out), plan.Cases)]
 }
+
+// whole is a fall in steps of slack: 3/3 to 1/3 and 2/3 to 0/3 are the same fall, though not the same float.
+func whole(fall float64) int64 { return int64(math.Round(fall / slack)) }
 
 // notConfirmed tells whether there are suspects and none was run again.
 func (c Comparison) notConfirmed(plan *result.Confirm) bool {

@@ -44,6 +44,9 @@ func TestSuspects(t *testing.T) {
 	}{
 		{"the largest fall first, ties by name", nil, []string{"whole", "a-half", "b-half"}},
 		{"off", func(m *result.Manifest, _ *[]result.Result) { m.Gate.Confirm = nil }, nil},
+		{"equal falls by name, though their floats differ", func(m *result.Manifest, r *[]result.Result) {
+			*m, *r = confirming([]outcomes{{"a", "PPF", "FFF"}, {"b", "PPP", "PFF"}})
+		}, []string{"a", "b"}},
 		{"one case", func(m *result.Manifest, _ *[]result.Result) { m.Gate.Confirm.Cases = 1 }, []string{"whole"}},
 		{"the same when they were run again", func(m *result.Manifest, r *[]result.Result) {
 			runAgain(m, r, "whole", "PPPPPPPP", "PPPPPPPP")
