@@ -2,6 +2,7 @@ package stats
 
 import (
 	"math"
+	"sync"
 
 	"gonum.org/v1/gonum/integrate/quad"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -44,19 +45,37 @@ func (t tTest) power(effect float64) float64 {
 // MDE is the smallest mean difference that a paired t test over n cases would find with the given power, when the case
 // differences have the standard deviation sd. n is at least 2.
 func MDE(n int, sd, alpha, power float64) float64 {
-	t := newTTest(n, alpha)
+	plan := tPlan{n, alpha, power}
+	effect, known := leastEffects.Load(plan)
+	if !known {
+		effect, _ = leastEffects.LoadOrStore(plan, plan.leastEffect())
+	}
+	return effect.(float64) * sd
+}
+
+// A tPlan is what the least effect of a t test follows from, in standard deviations of the case differences.
+type tPlan struct {
+	cases        int
+	alpha, power float64
+}
+
+// leastEffects keeps the least effect of each plan: the comparisons of a run share a few plans, and each takes milliseconds.
+var leastEffects sync.Map
+
+func (p tPlan) leastEffect() float64 {
+	t := newTTest(p.cases, p.alpha)
 	lo, hi := 0.0, 1.0
-	for t.power(hi) < power {
+	for t.power(hi) < p.power {
 		lo, hi = hi, 2*hi
 	}
 	for range 60 {
-		if mid := (lo + hi) / 2; t.power(mid) < power {
+		if mid := (lo + hi) / 2; t.power(mid) < p.power {
 			lo = mid
 		} else {
 			hi = mid
 		}
 	}
-	return hi * sd
+	return hi
 }
 
 // SuiteSD is the standard deviation to plan with: that of the case differences, but never below what so many trials
