@@ -4,13 +4,14 @@ BIN     := bin/assay
 OUT     ?= assay-results
 FUZZ    ?= 50000x
 KILLS   ?= 300
+SUITES  ?= 2000
 AGENTS  ?= bin/agents
 WHICH   ?= claude codex gemini opencode claude-acp codex-acp
 CASES   ?= *
 ROOMS   ?= gateway harness cli
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: run build test check lint-workflows e2e e2e-agents fuzz crash bench clean
+.PHONY: run build test check lint-workflows e2e e2e-agents fuzz crash simulate bench clean
 
 run: build ## run evals/ with its scripted agents and write the pages
 	$(BIN) run evals --out $(OUT)
@@ -56,6 +57,9 @@ fuzz: ## every fuzz target, $(FUZZ) executions each
 
 crash: ## kill assay $(KILLS) times in each of three ways, and look for what was lost
 	$(GO) test ./internal/cli -run TestKillNine -v -timeout 1h -kills=$(KILLS)
+
+simulate: ## $(SUITES) simulated suites of each kind through the verdict, into the tables of docs/verdicts.md
+	$(GO) test ./internal/bench -run TestSimulation -suites=$(SUITES) -update -timeout 1h -v
 
 bench: build ## speed, as ratios against a bare loop and a peer, and of diff scope against git
 	$(GO) -C tools build -trimpath -o ../bin/bench ./bench
