@@ -18,7 +18,8 @@ import (
 func newPlan(x IO) *cobra.Command {
 	var o runOptions
 	var shards string
-	var asJSON, asMatrix bool
+	var results string
+	var asJSON, asMatrix, power bool
 	cmd := &cobra.Command{
 		Use:   "plan [SUITE]",
 		Short: "list the cells that a run would hold, in their order",
@@ -31,6 +32,10 @@ func newPlan(x IO) *cobra.Command {
 			}
 			defer w.close()
 			switch {
+			case power && asMatrix:
+				return usage(errors.New("--power and --github-matrix print two different things; give one of them"))
+			case power:
+				return w.printPower(x, results, cmd.Flags().Changed("results"), asJSON)
 			case asJSON && asMatrix:
 				return usage(errors.New("--json and --github-matrix print two different things; give one of them"))
 			case asJSON:
@@ -54,6 +59,8 @@ func newPlan(x IO) *cobra.Command {
 	baselineFlag(cmd, &o.Baseline)
 	trustFlag(cmd, &o.Trust)
 	shardsFlag(cmd, &shards)
+	cmd.Flags().BoolVar(&power, "power", false, "print what the plan could find and what that takes, instead of its cells")
+	cmd.Flags().StringVar(&results, "results", "assay-results", "`folder` of earlier results whose scatter --power goes by; without one it is assumed")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&asMatrix, "github-matrix", false, "print the jobs of a matrix of GitHub Actions as JSON, one a shard")
 	return cmd
