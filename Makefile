@@ -49,7 +49,7 @@ e2e-agents: ## real agents ($(WHICH)), installed by npm, with scripted models an
 	$(GO) test -c -o $(AGENTS)/tests/ $(ROOMS:%=./internal/%)
 	ASSAY_AGENTS=$(abspath $(AGENTS)) ASSAY_WHICH='$(WHICH)' ASSAY_CASES='$(CASES)' ASSAY_REQUIRE=agents \
 	ASSAY_MODELSERVER=$(CURDIR)/tools/modelserver.py unshare -n sh -ec 'ip link set lo up; for room in $(ROOMS); do \
-		cd $(CURDIR)/internal/$$room; $(abspath $(AGENTS))/tests/$$room.test -test.v -test.timeout 30m \
+		cd $(CURDIR)/internal/$$room; $(abspath $(AGENTS))/tests/$$room.test -test.v -test.timeout 1h \
 			-test.run "Real|Oneshot|ModelServer|Independent|TwoCellsOfClaude|TestOutcomes|TestScripts/agents"; done'
 
 fuzz: ## every fuzz target, $(FUZZ) executions each

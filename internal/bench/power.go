@@ -69,7 +69,7 @@ func (b Benchmark) withThemselves() []Comparison {
 	}
 	var out []Comparison
 	for _, head := range heads {
-		out = append(out, compare(pair(axisBaseline, head, head), g, g.Alpha/float64(len(heads))))
+		out = append(out, compare(pair(axisBaseline, head, head, b.notAdmitted()), g, g.Alpha/float64(len(heads))))
 	}
 	return out
 }
