@@ -70,13 +70,7 @@ func (s *scopes) known(number func(size) *float64) []float64 {
 
 // median of one number of the sizes; nil without any.
 func (s *scopes) median(number func(Scope) int) *float64 {
-	v := s.values(number)
-	if len(v) == 0 {
-		return nil
-	}
-	sort.Float64s(v)
-	m := stats.Median(v)
-	return &m
+	return medianOf(s.values(number))
 }
 
 // add counts a planned cell; r is nil when there is no result.
@@ -251,6 +245,7 @@ func (a *arm) ofCase(name string) CaseArm {
 	out.LinesAdded = c.passed.median(func(s Scope) int { return s.LinesAdded })
 	out.LinesRemoved = c.passed.median(func(s Scope) int { return s.LinesRemoved })
 	out.Hunks = c.passed.median(func(s Scope) int { return s.Hunks })
+	out.CostUSD, out.Tokens, out.Turns, out.Duration = medianOf(c.cost), medianOf(c.tokens), medianOf(c.turns), medianOf(c.duration)
 	return out
 }
 

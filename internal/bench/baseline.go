@@ -139,6 +139,7 @@ func (b Benchmark) acrossRuns(stored *Benchmark, base, head side) pairing {
 		}
 		p.cases = append(p.cases, one)
 	}
+	p.metrics = metrics(base, head, p.cases)
 	p.coverage.Head = head.without(refused)
 	p.coverage.Coverage = p.coverage.Base.plus(p.coverage.Head)
 	field := cmp.Or(stored.Fingerprint.differ(b.Fingerprint, base.Harness, head.Harness), differ(base.Arm, head.Arm))

@@ -444,13 +444,17 @@ func newOrder(m result.Manifest) *order {
 }
 
 func (o *order) cells(a, b cell) int {
+	if by := strings.Compare(a.Case, b.Case); by != 0 { // most cells differ here, and the rest takes look-ups
+		return by
+	}
+	if by := cmp.Or(o.harnessModel(a.arm(), b.arm()), cmp.Compare(o.condition[a.Condition], o.condition[b.Condition])); by != 0 {
+		return by
+	}
 	return cmp.Or(
-		strings.Compare(a.Case, b.Case),
-		o.harnessModel(a.arm(), b.arm()),
-		cmp.Compare(o.condition[a.Condition], o.condition[b.Condition]),
 		strings.Compare(a.Phase, b.Phase),
 		cmp.Compare(a.Trial, b.Trial),
-		strings.Compare(a.Key+a.GradeKey, b.Key+b.GradeKey),
+		strings.Compare(a.Key, b.Key),
+		strings.Compare(a.GradeKey, b.GradeKey),
 	)
 }
 

@@ -23,7 +23,8 @@ const maxFile = 2 << 30
 // skill-creator writes, so that tool's viewer opens it. What is not known is null, never 0.
 //
 // Wall clock stands in few places, all of which WithoutTimes empties: metadata.timestamp, result.time_seconds of the
-// runs, time_seconds of the run summary and its delta, duration_seconds of the arms, and created of the baseline's origin.
+// runs, time_seconds of the run summary and its delta, duration_seconds of the arms, of their cases and among the metrics of
+// comparisons, and created of the baseline's origin.
 type Benchmark struct {
 	SchemaVersion int                     `json:"schema_version"`
 	Metadata      Metadata                `json:"metadata"`
@@ -222,6 +223,10 @@ type CaseArm struct {
 	LinesAdded   *float64  `json:"lines_added"`
 	LinesRemoved *float64  `json:"lines_removed"`
 	Hunks        *float64  `json:"hunks"`
+	CostUSD      *float64  `json:"cost_usd"` // median of the scored trials of which it is known; so are the following
+	Tokens       *float64  `json:"tokens"`
+	Turns        *float64  `json:"turns"`
+	Duration     *float64  `json:"duration_seconds"`
 }
 
 // A Comparison sets a head arm against a base arm, case by case. Effects are head minus base, in percentage points;
@@ -252,7 +257,7 @@ type Comparison struct {
 	NBetter        int          `json:"n_better"`
 	PCases         []CasePair   `json:"p_cases"`        // by p, then case
 	Metrics        []Metric     `json:"metrics"`        // cost, tokens, time, turns and size beside the verdict; they never gate
-	Split          *Split       `json:"variance_split"` // nil: a case has fewer than two trials on a side, or there are fewer than two cases
+	Split          *Split       `json:"variance_split"` // nil: a case has fewer than two trials on a side, there are fewer than two cases, or nothing scattered
 	Coverage       PairCoverage `json:"coverage"`
 	InfraSkewP     *float64     `json:"infra_skew_p"` // two-sided: errored cells fall on one side
 	WorstCase      *WorstCase   `json:"worst_case"`   // nil when nothing is missing, or nothing could be compared
@@ -264,7 +269,8 @@ type Comparison struct {
 }
 
 // A Metric is one number of both arms beside their passes, paired by case: of each case the median of its scored trials, for
-// lines and files of its passed ones. It never gates.
+// lines and files of its passed ones. Cases of which a side does not know it are left out, and of ratios those where it is 0.
+// It never gates.
 type Metric struct {
 	Name   string   `json:"name"` // cost_usd, tokens, duration_seconds, turns, lines_changed or files_touched
 	Kind   string   `json:"kind"` // ratio (head over base) or difference (head minus base)
@@ -272,16 +278,16 @@ type Metric struct {
 	Base   *float64 `json:"base"` // median over the pairs; nil without any, as are the following
 	Head   *float64 `json:"head"`
 	Value  *float64 `json:"value"` // the middle ratio or difference (Hodges and Lehmann)
-	Lo     *float64 `json:"lo"`    // its 95 % interval; nil under six pairs
+	Lo     *float64 `json:"lo"`    // its 95 % interval; nil under six pairs, and where it would have no width
 	Hi     *float64 `json:"hi"`
-	P      *float64 `json:"p"` // two-sided, exact signed ranks
+	P      *float64 `json:"p"` // two-sided signed ranks, exact up to 200 pairs
 }
 
 // A Split tells where the scatter of the case differences comes from, in squared rates, and what that means for a plan.
 type Split struct {
 	Chance float64 `json:"chance"` // part that more trials shrink
 	Cases  float64 `json:"cases"`  // part that only more cases shrink
-	Advice string  `json:"advice"` // trials, cases or both: what to buy to see smaller effects
+	Advice string  `json:"advice"` // trials or cases, whose part is more than twice the other, or both: what to buy to see smaller effects
 }
 
 // A Side is one arm of a comparison.
@@ -797,6 +803,14 @@ func (b Benchmark) WithoutTimes() Benchmark {
 	for i := range b.Arms {
 		b.Arms[i].Duration = nil
 	}
+	b.CaseArms = append([]CaseArm(nil), b.CaseArms...)
+	for i := range b.CaseArms {
+		b.CaseArms[i].Duration = nil
+	}
+	b.Comparisons = append([]Comparison(nil), b.Comparisons...)
+	for i := range b.Comparisons {
+		b.Comparisons[i].Metrics = withoutDuration(b.Comparisons[i].Metrics)
+	}
 	if b.Origin != nil {
 		origin := *b.Origin
 		origin.Created = nil
@@ -805,9 +819,33 @@ func (b Benchmark) WithoutTimes() Benchmark {
 	return b
 }
 
+// withoutDuration is the metrics with that of the wall clock empty.
+func withoutDuration(metrics []Metric) []Metric {
+	out := append([]Metric{}, metrics...)
+	for i, m := range out {
+		if m.Name == durationMetric {
+			out[i] = Metric{Name: m.Name, Kind: m.Kind}
+		}
+	}
+	return out
+}
+
 // SameResults tells whether both were made from the same plan, with the same end of every case, and under the same
 // settings as planned; how they were compared and decided may differ.
 func (b Benchmark) SameResults(other Benchmark) bool {
-	return b.Fingerprint.Digest == other.Fingerprint.Digest && reflect.DeepEqual(b.CaseArms, other.CaseArms) &&
+	return b.Fingerprint.Digest == other.Fingerprint.Digest && slices.EqualFunc(b.CaseArms, other.CaseArms, CaseArm.same) &&
 		reflect.DeepEqual(b.planned(), other.planned())
+}
+
+// same tells whether both are one arm on one case with one end. An older benchmark.json knows no medians of cost to duration.
+func (c CaseArm) same(d CaseArm) bool {
+	if c.unmeasured() || d.unmeasured() {
+		c.CostUSD, c.Tokens, c.Turns, c.Duration = nil, nil, nil, nil
+		d.CostUSD, d.Tokens, d.Turns, d.Duration = nil, nil, nil, nil
+	}
+	return reflect.DeepEqual(c, d)
+}
+
+func (c CaseArm) unmeasured() bool {
+	return c.CostUSD == nil && c.Tokens == nil && c.Turns == nil && c.Duration == nil
 }

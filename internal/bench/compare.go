@@ -76,6 +76,7 @@ type pairing struct {
 	cases      []pairedCase // by name
 	coverage   PairCoverage
 	obstacle   *Reason
+	metrics    []Metric // they depend on no setting, so they are kept when it is judged again
 }
 
 // A pairedCase is one case on both sides.
@@ -94,17 +95,18 @@ type side struct {
 	Arm
 	cases map[string]Coverage
 	fresh map[string]Coverage // of the cases that were run again
+	all   map[string]*CaseArm
 }
 
 // sides are the arms of a benchmark.
 func (b Benchmark) sides() map[ArmID]side {
 	out := make(map[ArmID]side, len(b.Arms))
 	for _, a := range b.Arms {
-		out[a.ArmID] = side{a, make(map[string]Coverage), make(map[string]Coverage)}
+		out[a.ArmID] = side{a, make(map[string]Coverage), make(map[string]Coverage), make(map[string]*CaseArm)}
 	}
-	for _, c := range b.CaseArms {
+	for i, c := range b.CaseArms {
 		if s, ok := out[c.ArmID]; ok {
-			s.cases[c.Case] = c.Coverage
+			s.cases[c.Case], s.all[c.Case] = c.Coverage, &b.CaseArms[i]
 			if c.Confirm != nil {
 				s.fresh[c.Case] = *c.Confirm
 			}
@@ -130,6 +132,7 @@ func pair(axis string, base, head side, out map[string]bool) pairing {
 		}
 		p.cases = append(p.cases, one)
 	}
+	p.metrics = metrics(base, head, p.cases)
 	p.obstacle = lostCondition(base.Arm, head.Arm)
 	if field := differ(base.Arm, head.Arm); p.obstacle == nil && field != "" {
 		p.obstacle = &Reason{Code: incomparable, Text: field}
@@ -149,7 +152,7 @@ func lostCondition(base, head Arm) *Reason {
 
 // pairing is what the comparison was made from.
 func (c Comparison) pairing() pairing {
-	p := pairing{axis: c.Axis, base: c.Base.ID, head: c.Head.ID, coverage: c.Coverage, obstacle: c.Obstacle}
+	p := pairing{axis: c.Axis, base: c.Base.ID, head: c.Head.ID, coverage: c.Coverage, obstacle: c.Obstacle, metrics: c.Metrics}
 	for _, x := range c.PCases {
 		one := pairedCase{name: x.Case, base: x.Base, head: x.Head}
 		if x.Confirm != nil {
@@ -189,7 +192,7 @@ func compare(p pairing, g result.Gate, alpha float64) Comparison {
 	c := Comparison{
 		Axis: p.axis, Base: Side{p.base.String(), p.base}, Head: Side{p.head.String(), p.head},
 		Alpha: alpha, Obstacle: p.obstacle, MarginPP: g.MarginPP, NCases: len(p.cases), NPairs: len(paired), Test: "stratified_exact",
-		PCases: []CasePair{}, Metrics: []Metric{}, Coverage: p.coverage, InfraSkewP: &e.skewP, Unpaired: orEmpty(unpaired),
+		PCases: []CasePair{}, Metrics: orEmpty(p.metrics), Coverage: p.coverage, InfraSkewP: &e.skewP, Unpaired: orEmpty(unpaired),
 		Verdict: j.verdict, Reasons: j.reasons, Warnings: []Warning{},
 	}
 	if g.Claim == population {
@@ -218,6 +221,7 @@ func (c *Comparison) fill(e evidence, paired []pairedCase, n numbers) {
 	c.PGlobal, c.PGlobalBetter, c.PMin = &n.exact.Less, &n.exact.Greater, &n.pMin
 	c.CasesLikeThese, c.MDEPP = n.like, n.mdePP
 	c.NUninformative, c.NWorse, c.NBetter = n.uninformative, n.fell, n.rose
+	c.Split = splitOf(e.base, e.head)
 	if n.signflip != nil {
 		c.SignflipP, c.SignflipBetter = &n.signflip.Less, &n.signflip.Greater
 	}

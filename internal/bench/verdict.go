@@ -219,7 +219,18 @@ func (e evidence) rules(n numbers) (Verdict, []Reason) {
 	if r := e.underpowered(n); len(r) > 0 {
 		return Underpowered, r
 	}
-	return NoEvidence, []Reason{{Code: intervalSpansMargin, Text: fmt.Sprintf("the interval holds changes that matter and changes that do not; %.0f pp would have been found in 4 of 5 such runs", *n.mdePP)}}
+	return NoEvidence, []Reason{{Code: intervalSpansMargin, Text: fmt.Sprintf(
+		"the interval holds changes that matter and changes that do not; %.0f pp would have been found in 4 of 5 such runs; %s", *n.mdePP, e.narrower(n))}}
+}
+
+// narrower says what plan would tell a change from none: one that finds a change of the equivalence margin, and so has an
+// interval that fits inside when there is none.
+func (e evidence) narrower(n numbers) string {
+	limit := e.gate.MarginEqPP
+	if *n.mdePP <= limit+slack {
+		return "the effect lies at the edge of what matters, so only a larger run would decide"
+	}
+	return fmt.Sprintf("for %.3g pp %s", limit, e.remedy(n, limit))
 }
 
 // population is the claim that gates on cases like these instead of on these cases.
@@ -275,14 +286,14 @@ func (e evidence) underpowered(n numbers) []Reason {
 		if *n.mdePP > 100 {
 			found = "no effect, however large,"
 		}
-		return []Reason{{Code: tooFewCases, Text: fmt.Sprintf("%s would have been found in 4 of 5 such runs, the limit is %.3g pp; %s", found, limit, e.remedy(n))}}
+		return []Reason{{Code: tooFewCases, Text: fmt.Sprintf("%s would have been found in 4 of 5 such runs, the limit is %.3g pp; %s", found, limit, e.remedy(n, limit))}}
 	}
 	return nil
 }
 
-// remedy says what plan would bring the minimal detectable effect below its limit.
-func (e evidence) remedy(n numbers) string {
-	limit := e.gate.MDEMaxPP / 100
+// remedy says what plan would bring the minimal detectable effect down to so many percentage points.
+func (e evidence) remedy(n numbers, effectPP float64) string {
+	limit := effectPP / 100
 	trials := 0
 	for i := range e.base {
 		trials += e.base[i].N + e.head[i].N
