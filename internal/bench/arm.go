@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 
 	"github.com/assay-ci/assay/internal/result"
 	"github.com/assay-ci/assay/internal/stats"
@@ -33,7 +32,7 @@ type caseCells struct {
 
 // A size is a measured diff scope, with the facts beside it where they are known.
 type size struct {
-	Scope
+	*Scope
 	facts *DiffFacts
 }
 
@@ -48,13 +47,13 @@ func (s *scopes) add(r Run) {
 		s.unmeasured++
 		return
 	}
-	s.sizes = append(s.sizes, size{*r.DiffScope, r.DiffFacts})
+	s.sizes = append(s.sizes, size{r.DiffScope, r.DiffFacts})
 }
 
 func (s *scopes) values(number func(Scope) int) []float64 {
 	v := make([]float64, len(s.sizes))
 	for i, size := range s.sizes {
-		v[i] = float64(number(size.Scope))
+		v[i] = float64(number(*size.Scope))
 	}
 	return v
 }
@@ -90,9 +89,9 @@ func (a *arm) add(name string, r *record) {
 	c.turns = appendKnown(c.turns, r.run.Turns)
 	c.tokens = appendKnown(c.tokens, r.run.Result.Tokens)
 	c.duration = appendKnown(c.duration, r.run.Result.TimeSeconds)
-	c.scored.add(r.run)
+	c.scored.add(*r.run)
 	if r.run.Status == result.Passed {
-		c.passed.add(r.run)
+		c.passed.add(*r.run)
 	}
 }
 
@@ -264,10 +263,9 @@ func passAt(tallies []stats.Tally, k int) PassAt {
 // overCases is the median over cases of the median of a case's values.
 func (a *arm) overCases(values func(*caseCells) []float64) *Estimate {
 	var medians []float64
-	for _, name := range sortedKeys(a.cases) {
-		if v := slices.Clone(values(a.cases[name])); len(v) > 0 {
-			sort.Float64s(v)
-			medians = append(medians, stats.Median(v))
+	for _, c := range a.cases { // in any order: they are sorted by value
+		if m := medianOf(values(c)); m != nil {
+			medians = append(medians, *m)
 		}
 	}
 	return medianEstimate(medians)

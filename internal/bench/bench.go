@@ -43,45 +43,49 @@ func Make(m result.Manifest, results iter.Seq2[result.Result, error]) (Benchmark
 	}
 	order := newOrder(m)
 	cells := make([]cell, len(m.Cells))
-	planned := make(map[cell]bool, len(m.Cells))
 	for i, c := range m.Cells {
 		cells[i] = cell(c)
-		if planned[cells[i]] {
-			return Benchmark{}, fmt.Errorf("manifest: %s is planned twice", cells[i])
-		}
 		if !slices.Contains(order.conditions, c.Condition) {
 			return Benchmark{}, fmt.Errorf("manifest: %s has a condition that is not listed", cells[i])
 		}
-		planned[cells[i]] = true
 	}
 	slices.SortFunc(cells, order.cells)
+	place := make(map[cell]int, len(cells))
+	for i, c := range cells {
+		if _, twice := place[c]; twice {
+			return Benchmark{}, fmt.Errorf("manifest: %s is planned twice", c)
+		}
+		place[c] = i
+	}
 
 	b := Benchmark{SchemaVersion: Schema, Judges: []Judge{}, Assertions: []Assertion{}, Scores: []ArmScore{}, Missing: []Missing{}, Unplanned: []string{}, Unreadable: []string{}, Runs: []Run{}}
-	records := make(map[cell]*record, len(cells))
+	records, runs := make([]*record, len(cells)), make([]Run, len(cells)) // nil and empty where there is no result
 	for r, err := range results {
 		c := cell(r.Cell)
+		i, planned := place[c]
 		switch {
 		case err != nil:
 			b.Unreadable = append(b.Unreadable, clip(err.Error()))
-		case !planned[c]:
+		case !planned:
 			b.Unplanned = append(b.Unplanned, clip(c.String()))
-		case records[c] != nil:
+		case records[i] != nil:
 			return Benchmark{}, fmt.Errorf("ledger: two results of %s", c)
 		default:
-			records[c] = newRecord(r, order.evalID[c.Case])
+			r.Cell = plan.Cell(cells[i]) // the same, but its text is there already
+			records[i] = newRecord(r, order.evalID[c.Case], &runs[i])
 		}
 	}
 	slices.Sort(b.Unreadable)
 	slices.Sort(b.Unplanned)
 
-	arms := b.gather(m, order, cells, records)
 	b.Metadata = metadata(m, order, cells)
 	b.Metadata.Policy = policyNotes(m.Policy, records)
+	arms, scored := b.gather(m, order, cells, records, runs)
 	b.Fingerprint = fingerprint(m)
 	b.Simulated = len(b.Metadata.Simulated) > 0
 	b.summarizeArms(order, arms)
 	b.settle(b.inRun(), settings, settings)
-	b.diagnose(m, cells, records)
+	b.diagnose(m, scored)
 	return b, nil
 }
 
@@ -96,7 +100,7 @@ func (c cell) String() string { return fmt.Sprintf("%s %s trial %d", c.Case, c.a
 
 // A record is what the benchmark keeps of a result.
 type record struct {
-	run            Run
+	run            *Run
 	attempts       int
 	model, version string
 	rules          []int      // of the policy that its asks met
@@ -108,9 +112,10 @@ type record struct {
 	weights        []float64      // of the assertions of the run
 }
 
-func newRecord(r result.Result, evalID int) *record {
-	rec := &record{attempts: r.Attempt, model: r.Agent.Model, version: r.Agent.Version, rules: r.PolicyRules, verified: r.ConditionHeld()}
-	rec.run = Run{
+// newRecord keeps of a result what the benchmark needs, and lays its run into the given one.
+func newRecord(r result.Result, evalID int, run *Run) *record {
+	rec := &record{run: run, attempts: r.Attempt, model: r.Agent.Model, version: r.Agent.Version, rules: r.PolicyRules, verified: r.ConditionHeld()}
+	*run = Run{
 		EvalID: evalID, EvalName: r.Case, Configuration: r.Condition, RunNumber: r.Trial,
 		Expectations: []Expectation{}, Notes: []string{},
 		Case: r.Case, Harness: r.Harness, Model: r.Model, Condition: r.Condition, Trial: r.Trial, Phase: cell(r.Cell).phase(),
@@ -148,7 +153,11 @@ func newRecord(r result.Result, evalID int) *record {
 	}
 	rec.run.measure(r)
 	rec.assert(r.Scores)
-	rec.judged = slices.DeleteFunc(slices.Clone(r.Scores), func(s result.Score) bool { return s.Judged == nil })
+	for _, s := range r.Scores {
+		if s.Judged != nil {
+			rec.judged = append(rec.judged, s)
+		}
+	}
 	return rec
 }
 
@@ -206,15 +215,17 @@ func clip(s string) string {
 	return s[:cut] + "…"
 }
 
-// gather walks the planned cells in order and fills the lists of the benchmark and the arms.
-func (b *Benchmark) gather(m result.Manifest, order *order, cells []cell, records map[cell]*record) map[ArmID]*arm {
+// gather walks the planned cells in order and fills the lists of the benchmark and the arms. runs are those of the records; the
+// benchmark keeps them where they are, moved together, since many are large. Those of the screen that were scored come back.
+func (b *Benchmark) gather(m result.Manifest, order *order, cells []cell, records []*record, runs []Run) (map[ArmID]*arm, []graded) {
+	var scored []graded
 	simulated := make(map[string]bool)
 	for _, h := range m.Harnesses {
 		simulated[h.ID] = h.Simulated
 	}
 	arms := make(map[ArmID]*arm)
-	rows := make(map[string][]ScopeRow)
-	for _, c := range cells {
+	b.Runs = runs[:0]
+	for i, c := range cells {
 		a := arms[c.arm()]
 		if a == nil {
 			a = &arm{
@@ -223,7 +234,8 @@ func (b *Benchmark) gather(m result.Manifest, order *order, cells []cell, record
 			}
 			arms[c.arm()] = a
 		}
-		r := records[c]
+		r := records[i]
+		records[i] = nil
 		if c.phase() == screenPhase {
 			a.add(c.Case, r)
 		} else {
@@ -246,14 +258,16 @@ func (b *Benchmark) gather(m result.Manifest, order *order, cells []cell, record
 		if r.run.Status == result.Skipped {
 			continue
 		}
-		b.Runs = append(b.Runs, r.run)
-		rows[c.Condition] = append(rows[c.Condition], scopeRow(r.run))
+		b.Runs = append(b.Runs, *r.run)
+		if c.phase() == screenPhase && r.run.Status.Scored() {
+			scored = append(scored, graded{&b.Runs[len(b.Runs)-1], r.weights})
+		}
 	}
 	sortJudges(b.Judges)
 	for _, condition := range order.summary {
-		b.DiffScope = append(b.DiffScope, Of[[]ScopeRow]{condition, orEmpty(rows[condition])})
+		b.DiffScope = append(b.DiffScope, Of[[]ScopeRow]{condition, scopeRows(b.Runs, condition)})
 	}
-	return arms
+	return arms, scored
 }
 
 func orEmpty[T any](list []T) []T {
@@ -276,7 +290,24 @@ func missingCell(c cell, r *record) *Missing {
 	return m
 }
 
-func scopeRow(r Run) ScopeRow {
+// scopeRows are those of the runs of one condition.
+func scopeRows(runs []Run, condition string) []ScopeRow {
+	n := 0
+	for i := range runs {
+		if runs[i].Condition == condition {
+			n++
+		}
+	}
+	rows := make([]ScopeRow, 0, n)
+	for i := range runs {
+		if runs[i].Condition == condition {
+			rows = append(rows, scopeRow(&runs[i]))
+		}
+	}
+	return rows
+}
+
+func scopeRow(r *Run) ScopeRow {
 	row := ScopeRow{Case: r.Case, Harness: r.Harness, Model: r.Model, Trial: r.Trial, Status: r.Status, Unmeasured: r.Unmeasured}
 	if s := r.DiffScope; s != nil {
 		row.FilesTouched, row.LinesAdded, row.LinesRemoved, row.Hunks = &s.FilesTouched, &s.LinesAdded, &s.LinesRemoved, &s.Hunks
@@ -310,7 +341,7 @@ func (b *Benchmark) summarizeArms(order *order, arms map[ArmID]*arm) {
 }
 
 // policyNotes says what a reader should know of the policy: what may not hold, and which of its rules no cell's agent met.
-func policyNotes(p *result.Policy, records map[cell]*record) []string {
+func policyNotes(p *result.Policy, records []*record) []string {
 	if p == nil {
 		return nil
 	}
@@ -318,6 +349,9 @@ func policyNotes(p *result.Policy, records map[cell]*record) []string {
 	met := map[int]bool{}
 	ran := 0
 	for _, r := range records {
+		if r == nil {
+			continue
+		}
 		if r.run.Status.Scored() {
 			ran++
 		}

@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/assay-ci/assay/internal/diffscope"
+	"github.com/assay-ci/assay/internal/plan"
 	"github.com/assay-ci/assay/internal/result"
 	"github.com/assay-ci/assay/internal/trace"
 )
@@ -441,4 +443,56 @@ func BenchmarkMake(b *testing.B) {
 	for b.Loop() {
 		mustMake(b, m, results)
 	}
+}
+
+// BenchmarkCells summarises 100,000 cells of ten arms and their baselines: make bench runs it once in a process of its own
+// and holds its time and memory to bars. Results are made one by one, as they are read.
+func BenchmarkCells(b *testing.B) {
+	const cases, models, trials = 1000, 10, 5
+	m, _ := input(nil)
+	m.Harnesses[0].Models = nil
+	m.Cells = make([]plan.Cell, 0, cases*models*trials*len(m.Conditions))
+	for model := range models {
+		name := fmt.Sprintf("model-%d", model)
+		m.Harnesses[0].Models = append(m.Harnesses[0].Models, name)
+		for i := range cases {
+			for _, condition := range m.Conditions {
+				for trial := range trials {
+					c := cellResult(fmt.Sprintf("case-%03d", i), condition.ID, trial+1, 'P').Cell
+					c.Model = name
+					m.Cells = append(m.Cells, c)
+				}
+			}
+		}
+	}
+	for b.Loop() {
+		got, err := Make(m, func(yield func(result.Result, error) bool) {
+			for i, c := range m.Cells {
+				if !yield(benchmarked(c, i), nil) {
+					return
+				}
+			}
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(got.Coverage.Scored), "cells")
+		b.ReportMetric(float64(len(got.Comparisons)), "verdicts")
+	}
+}
+
+// benchmarked is a result with everything that a summary is made of.
+func benchmarked(c plan.Cell, i int) result.Result {
+	letter := 'P'
+	if i%7 < i%3 {
+		letter = 'F'
+	}
+	r := cellResult(c.Case, c.Condition, c.Trial, letter)
+	r.Cell = c
+	n := int64(i%997 + i%13 + 1)
+	r.Took.Agent = time.Duration(n) * time.Second
+	r.Agent.Turns = ptr(int(n % 19))
+	r.Agent.Usage = &trace.Usage{Input: ptr(100 * n), Output: ptr(n), CostUSD: ptr(0.001 * float64(n))}
+	r.DiffScope = &diffscope.Scope{Counts: diffscope.Counts{FilesTouched: int(n % 5), LinesAdded: int(n % 53), LinesRemoved: 2, Hunks: int(n % 7)}}
+	return r
 }

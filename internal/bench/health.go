@@ -86,23 +86,25 @@ func ClassOf(x result.Exercised) string {
 	return ""
 }
 
+// A graded is a scored run of the screen, with the weights of its assertions.
+type graded struct {
+	run     *Run
+	weights []float64
+}
+
 // diagnose fills Assertions and Scores. Only cells of the screen count, as in every rate.
-func (b *Benchmark) diagnose(m result.Manifest, cells []cell, records map[cell]*record) {
+func (b *Benchmark) diagnose(m result.Manifest, runs []graded) {
 	admissions := make(map[string]*result.Admission)
 	for _, c := range m.Cases {
 		admissions[c.ID] = c.Admission
 	}
-	byCase := make(map[string][]*record)
+	byCase := make(map[string][]graded)
 	var names []string
-	for _, c := range cells { // in the order of cases
-		r := records[c]
-		if r == nil || c.phase() != screenPhase || !r.run.Status.Scored() {
-			continue
+	for _, r := range runs { // in the order of cases
+		if byCase[r.run.Case] == nil {
+			names = append(names, r.run.Case)
 		}
-		if byCase[c.Case] == nil {
-			names = append(names, c.Case)
-		}
-		byCase[c.Case] = append(byCase[c.Case], r)
+		byCase[r.run.Case] = append(byCase[r.run.Case], r)
 	}
 	sides := b.gatingSides()
 	healthy := make(map[[2]string]bool)
@@ -126,8 +128,8 @@ func (b *Benchmark) gatingSides() (pairs [][2]ArmID) {
 }
 
 // diagnoseCase looks at the assertions of one case, in their order.
-func diagnoseCase(runs []*record, admission *result.Admission, pairs [][2]ArmID) []Assertion {
-	first := slices.MaxFunc(runs, func(x, y *record) int { return cmp.Compare(len(x.run.Expectations), len(y.run.Expectations)) })
+func diagnoseCase(runs []graded, admission *result.Admission, pairs [][2]ArmID) []Assertion {
+	first := slices.MaxFunc(runs, func(x, y graded) int { return cmp.Compare(len(x.run.Expectations), len(y.run.Expectations)) })
 	outcomes := make([][]*bool, len(first.run.Expectations)) // by assertion, then run; nil: not graded
 	for i, e := range first.run.Expectations {
 		for _, r := range runs {
@@ -159,7 +161,7 @@ func diagnoseCase(runs []*record, admission *result.Admission, pairs [][2]ArmID)
 }
 
 // outcome is that of an assertion in the run; nil when it was not graded.
-func (r *record) outcome(id string) *bool {
+func (r graded) outcome(id string) *bool {
 	i := slices.IndexFunc(r.run.Expectations, func(e Expectation) bool { return e.ID == id })
 	if i < 0 {
 		return nil
@@ -211,7 +213,7 @@ func correlation(outcomes [][]*bool, at int) *float64 {
 }
 
 // classify gives the first class whose rule holds.
-func (a *Assertion) classify(x result.Exercised, runs []*record, outcomes []*bool, pairs [][2]ArmID) {
+func (a *Assertion) classify(x result.Exercised, runs []graded, outcomes []*bool, pairs [][2]ArmID) {
 	base, head := tallyPairs(runs, outcomes, pairs)
 	var diff, lo90, hi90 float64
 	for i := range base {
@@ -252,7 +254,7 @@ func (a *Assertion) classify(x result.Exercised, runs []*record, outcomes []*boo
 const powerOverInterval = 1.4294
 
 // tallyPairs are the passes of an assertion on both sides of each comparison that has them.
-func tallyPairs(runs []*record, outcomes []*bool, pairs [][2]ArmID) (base, head []stats.Tally) {
+func tallyPairs(runs []graded, outcomes []*bool, pairs [][2]ArmID) (base, head []stats.Tally) {
 	by := make(map[ArmID]stats.Tally)
 	for i, r := range runs {
 		t := by[r.run.Arm()]
@@ -273,7 +275,7 @@ func tallyPairs(runs []*record, outcomes []*bool, pairs [][2]ArmID) (base, head 
 }
 
 // scoreArms fills Scores: trials of a case first, then cases.
-func (b *Benchmark) scoreArms(byCase map[string][]*record, names []string, healthy map[[2]string]bool) {
+func (b *Benchmark) scoreArms(byCase map[string][]graded, names []string, healthy map[[2]string]bool) {
 	type sums struct{ all, healthy []float64 }
 	over := make(map[ArmID]*sums)
 	for _, a := range b.Arms {
@@ -300,7 +302,7 @@ func (b *Benchmark) scoreArms(byCase map[string][]*record, names []string, healt
 }
 
 // weighted is the share of the chosen assertions that passed, by weight; gates have no part in it. Nil without any.
-func (r *record) weighted(chosen func(id string) bool) *float64 {
+func (r graded) weighted(chosen func(id string) bool) *float64 {
 	var sum, of float64
 	for i, e := range r.run.Expectations {
 		if e.Gate || e.Passed == nil || !chosen(e.ID) {

@@ -165,16 +165,20 @@ func PassHatK(n, c, k int) (float64, error) {
 // PassAt is the mean over cases of PassAtK and of PassHatK: what k trials of a case like these would show. It is an error when
 // a case has fewer than k trials.
 func PassAt(cases []Tally, k int) (anyOf, all float64, err error) {
+	type chances struct{ anyOf, all float64 }
+	known := make(map[Tally]chances) // large suites have few different tallies
 	for _, c := range cases {
-		at, err := PassAtK(c.N, c.Passed, k)
-		if err != nil {
-			return 0, 0, err
+		of, ok := known[c]
+		if !ok {
+			if of.anyOf, err = PassAtK(c.N, c.Passed, k); err != nil {
+				return 0, 0, err
+			}
+			if of.all, err = PassHatK(c.N, c.Passed, k); err != nil {
+				return 0, 0, err
+			}
+			known[c] = of
 		}
-		hat, err := PassHatK(c.N, c.Passed, k)
-		if err != nil {
-			return 0, 0, err
-		}
-		anyOf, all = anyOf+at, all+hat
+		anyOf, all = anyOf+of.anyOf, all+of.all
 	}
 	n := float64(len(cases))
 	return anyOf / n, all / n, nil
