@@ -61,10 +61,12 @@ crash: ## kill assay $(KILLS) times in each of three ways, and look for what was
 simulate: ## $(SUITES) simulated suites of each kind through the verdict, into the tables of docs/verdicts.md
 	$(GO) test ./internal/bench -run TestSimulation -suites=$(SUITES) -update -timeout 1h -v
 
-bench: build ## speed, as ratios against a bare loop and a peer, and of diff scope against git
+bench: build ## speed, as ratios against a bare loop and a peer, of diff scope against git, and of a large summary
 	$(GO) -C tools build -trimpath -o ../bin/bench ./bench
 	$(GO) test -c -o bin/diffscope.test ./internal/diffscope
+	$(GO) test -c -o bin/verdicts.test ./internal/bench
 	bin/bench diff
+	bin/bench verdicts
 	bin/bench compare
 
 clean:

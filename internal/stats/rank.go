@@ -72,7 +72,7 @@ func SignedRank(d []float64) (e Exact, ok bool) {
 }
 
 // mostRanked is the largest number of differences whose signed ranks are counted out. The time for it grows with the cube of
-// the number, and the normal law is by then right to three digits.
+// the number, and the normal law is by then within 0.0005 of theirs.
 const mostRanked = 200
 
 // signedRankNormal is the law of doubled signed ranks that are many. Ties need no correction: their ranks say it all.

@@ -32,7 +32,7 @@ func TestMedianOfPairsIsThatOfAllMeans(t *testing.T) {
 	})
 }
 
-// Where counting ends, the normal law says the same to three digits, with ties and without.
+// Where counting ends, the normal law says the same within 0.0005, with ties and without.
 func TestManyRanksAreNormal(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

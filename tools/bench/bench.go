@@ -8,6 +8,8 @@
 // bin/bench diff does the same for diff scope: it measures assay diff beside git on folders with a known change, and the
 // stages of a cell in one process. Numbers that are wrong end it, so that nothing is fast because it is wrong.
 //
+// bin/bench verdicts measures how long a summary of 100,000 cells with all its verdicts takes, and its memory.
+//
 // A bar that is missed by less than the ratios of the run differ among themselves (their interquartile range) is undecided:
 // run again on a quieter machine.
 package main
@@ -28,6 +30,7 @@ const usage = `usage:
   bench bare [-jobs N] EVALS REPEAT OUT        the limit: copy, hash and write, and nothing else
   bench compare [-rounds N]                    measure bin/assay against both, from the root of the repository
   bench diff [-rounds N]                       measure diff scope against git, from there too
+  bench verdicts [-rounds N]                   measure a summary of 100,000 cells, from there too
 `
 
 func main() {
@@ -84,13 +87,16 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 			return err
 		}
 		return bare(ctx, flags.Arg(0), repeat, flags.Arg(2), *jobs)
-	case "compare", "diff":
+	case "compare", "diff", "verdicts":
 		rounds := flags.Int("rounds", 7, "")
 		if flags.Parse(args[1:]) != nil || flags.NArg() != 0 {
 			return errUsage
 		}
-		if args[0] == "diff" {
+		switch args[0] {
+		case "diff":
 			return measureDiff(ctx, *rounds, out, log)
+		case "verdicts":
+			return measureVerdicts(ctx, *rounds, out, log)
 		}
 		return compare(ctx, *rounds, out, log)
 	}

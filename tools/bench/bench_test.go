@@ -57,7 +57,7 @@ func TestWrongArguments(t *testing.T) {
 	for _, args := range [][]string{
 		nil, {"fly"}, {"gen", "x", "1", "1"}, {"gen", "x", "1", "0", "1"}, {"gen", "x", "1", "1", "-2"},
 		{"bare", "evals", "1"}, {"bare", "-jobs", "0", "evals", "1", "out"}, {"bare", "evals", "none", "out"},
-		{"compare", "-rounds", "4"}, {"compare", "more"}, {"diff", "-rounds", "4"}, {"diff", "more"},
+		{"compare", "-rounds", "4"}, {"compare", "more"}, {"diff", "-rounds", "4"}, {"diff", "more"}, {"verdicts", "-rounds", "4"},
 	} {
 		var log bytes.Buffer
 		if code := run(context.Background(), args, &log, &log); code != 2 || !strings.HasPrefix(log.String(), "usage:") {
