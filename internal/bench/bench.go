@@ -42,20 +42,21 @@ func Make(m result.Manifest, results iter.Seq2[result.Result, error]) (Benchmark
 		return Benchmark{}, fmt.Errorf("manifest: %w", err)
 	}
 	order := newOrder(m)
-	cells := make([]cell, len(m.Cells))
-	for i, c := range m.Cells {
-		cells[i] = cell(c)
+	cells := make([]*cell, len(m.Cells))
+	for i := range m.Cells {
+		c := (*cell)(&m.Cells[i])
+		cells[i] = c
 		if !slices.Contains(order.conditions, c.Condition) {
 			return Benchmark{}, fmt.Errorf("manifest: %s has a condition that is not listed", cells[i])
 		}
 	}
-	slices.SortFunc(cells, order.cells)
+	slices.SortFunc(cells, func(a, b *cell) int { return order.cells(*a, *b) })
 	place := make(map[cell]int, len(cells))
 	for i, c := range cells {
-		if _, twice := place[c]; twice {
+		if _, twice := place[*c]; twice {
 			return Benchmark{}, fmt.Errorf("manifest: %s is planned twice", c)
 		}
-		place[c] = i
+		place[*c] = i
 	}
 
 	b := Benchmark{SchemaVersion: Schema, Judges: []Judge{}, Assertions: []Assertion{}, Scores: []ArmScore{}, Missing: []Missing{}, Unplanned: []string{}, Unreadable: []string{}, Runs: []Run{}}
@@ -71,7 +72,7 @@ func Make(m result.Manifest, results iter.Seq2[result.Result, error]) (Benchmark
 		case records[i] != nil:
 			return Benchmark{}, fmt.Errorf("ledger: two results of %s", c)
 		default:
-			r.Cell = plan.Cell(cells[i]) // the same, but its text is there already
+			r.Cell = plan.Cell(*cells[i]) // the same, but its text is there already
 			records[i] = newRecord(r, order.evalID[c.Case], &runs[i])
 		}
 	}
@@ -135,7 +136,9 @@ func newRecord(r result.Result, evalID int, run *Run) *record {
 	}
 	if r.Status != result.Skipped {
 		rec.costs = append(rec.costs, rec.agentCost)
-		rec.beside = append(rec.beside, r.Beside)
+		if r.Beside != (result.Beside{}) {
+			rec.beside = append(rec.beside, r.Beside)
+		}
 	}
 	if r.Status == result.Errored {
 		rec.run.Result.Errors++
@@ -217,7 +220,7 @@ func clip(s string) string {
 
 // gather walks the planned cells in order and fills the lists of the benchmark and the arms. runs are those of the records; the
 // benchmark keeps them where they are, moved together, since many are large. Those of the screen that were scored come back.
-func (b *Benchmark) gather(m result.Manifest, order *order, cells []cell, records []*record, runs []Run) (map[ArmID]*arm, []graded) {
+func (b *Benchmark) gather(m result.Manifest, order *order, cells []*cell, records []*record, runs []Run) (map[ArmID]*arm, []graded) {
 	var scored []graded
 	simulated := make(map[string]bool)
 	for _, h := range m.Harnesses {
@@ -244,7 +247,7 @@ func (b *Benchmark) gather(m result.Manifest, order *order, cells []cell, record
 		if r != nil {
 			a.hold(r)
 		}
-		if missing := missingCell(c, r); missing != nil {
+		if missing := missingCell(*c, r); missing != nil {
 			b.Missing = append(b.Missing, *missing)
 		}
 		if r == nil {
@@ -367,7 +370,7 @@ func policyNotes(p *result.Policy, records []*record) []string {
 	return notes
 }
 
-func metadata(m result.Manifest, order *order, cells []cell) Metadata {
+func metadata(m result.Manifest, order *order, cells []*cell) Metadata {
 	out := Metadata{
 		SkillName: m.Suite, EvalsRun: []int{}, Suite: m.Suite, Tool: m.Tool, Seed: m.Seed, Isolation: m.Isolation, KeyIsolation: m.Keys, Host: m.Host,
 		Commit: m.Commit, Untrusted: m.Untrusted, PostHoc: m.PostHoc, AA: m.AA, Conditions: order.conditions, Simulated: []string{}, Cases: []Case{},
