@@ -283,3 +283,21 @@ func TestRemedies(t *testing.T) {
 		}
 	}
 }
+
+// A benchmark.json from before the medians of cases is of the same results; one with other medians is not.
+func TestSameResultsWithoutMedians(t *testing.T) {
+	t.Parallel()
+	m, results := input(times(2, "PPP", "PPP"))
+	spent(results, map[string]float64{"without": 2, "with": 1})
+	b := mustMake(t, m, results)
+	old, other := b, b
+	old.CaseArms, other.CaseArms = slices.Clone(b.CaseArms), slices.Clone(b.CaseArms)
+	for i := range old.CaseArms {
+		c := &old.CaseArms[i]
+		c.CostUSD, c.Tokens, c.Turns, c.Duration = nil, nil, nil, nil
+	}
+	other.CaseArms[0].Tokens = ptr(1.0)
+	if !old.SameResults(b) || !b.SameResults(old) || other.SameResults(b) {
+		t.Errorf("old %t and %t, other %t", old.SameResults(b), b.SameResults(old), other.SameResults(b))
+	}
+}
