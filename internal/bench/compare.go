@@ -235,7 +235,7 @@ func (c *Comparison) fill(e evidence, paired []pairedCase, n numbers) {
 		if x.again != nil {
 			one.Confirm = &Confirmation{x.again.base, x.again.head, fresh{base: x.again.base, head: x.again.head}.p()}
 			if n.holmWorse[i] != nil && e.confirmed() {
-				one.Phase = confirmPhase
+				one.Phase = ConfirmPhase
 			}
 		}
 		c.PCases = append(c.PCases, one)

@@ -15,7 +15,7 @@ import (
 // trials by which they were chosen would do so too often.
 const (
 	screenPhase  = "screen"
-	confirmPhase = plan.Confirm
+	ConfirmPhase = plan.Confirm // of the fresh trials
 )
 
 // A Suspect is a case that is to be run again on both sides of a comparison.

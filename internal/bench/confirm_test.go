@@ -17,7 +17,7 @@ func runAgain(m *result.Manifest, results *[]result.Result, name, base, head str
 	for _, side := range []struct{ condition, letters string }{{"without", base}, {"with", head}} {
 		for i, letter := range side.letters {
 			r := cellResult(name, side.condition, 100+i, letter)
-			r.Phase = confirmPhase
+			r.Phase = ConfirmPhase
 			m.Cells = append(m.Cells, r.Cell)
 			if letter != '-' {
 				*results = append(*results, r)
@@ -86,12 +86,12 @@ func TestConfirm(t *testing.T) {
 		phase      string
 		warning    string
 	}{
-		{"broken", "PPPPPPPP", "FFFFFFFF", Regressed, "case_regressed suspect", confirmPhase, ""},
-		{"chance", "PPPPPPPP", "PPPPPPPP", Underpowered, "too_few_cases", confirmPhase, ""},
-		{"the screen's trials are not added", "PPPPPPPP", "PPPPFFFF", Underpowered, "too_few_cases", confirmPhase, ""},
+		{"broken", "PPPPPPPP", "FFFFFFFF", Regressed, "case_regressed suspect", ConfirmPhase, ""},
+		{"chance", "PPPPPPPP", "PPPPPPPP", Underpowered, "too_few_cases", ConfirmPhase, ""},
+		{"the screen's trials are not added", "PPPPPPPP", "PPPPFFFF", Underpowered, "too_few_cases", ConfirmPhase, ""},
 		{"not run", "--------", "SSSSSSSS", Underpowered, "too_few_cases", screenPhase, confirmNotRun},
 		{"half run", "PPPP----", "FFFF----", Underpowered, "too_few_cases", screenPhase, confirmNotRun},
-		{"one lost", "PPPPPPPP", "FFFFFFFE", Regressed, "case_regressed suspect", confirmPhase, ""},
+		{"one lost", "PPPPPPPP", "FFFFFFFE", Regressed, "case_regressed suspect", ConfirmPhase, ""},
 		{"two lost", "PPPPPPPP", "FFFFFFEE", Underpowered, "too_few_cases", screenPhase, confirmNotRun},
 	} {
 		m, results := confirming(cases)

@@ -53,7 +53,7 @@ func ReadRuns(r io.Reader) (Runs, error) {
 		switch {
 		case c.Case == "":
 			return Runs{}, fmt.Errorf("read runs: run %d names no case", i+1)
-		case c.Phase != "" && c.Phase != confirmPhase:
+		case c.Phase != "" && c.Phase != ConfirmPhase:
 			return Runs{}, fmt.Errorf("read runs: %s: there is no phase %q", clip(cell(c).String()), clip(x.Phase))
 		case seen[c]:
 			return Runs{}, fmt.Errorf("read runs: two of %s", clip(cell(c).String()))
@@ -135,7 +135,7 @@ func (s Source) screen() []plan.Cell {
 		return slices.DeleteFunc(slices.Clone(s.Runs.cells), func(c plan.Cell) bool { return c.Phase != "" })
 	}
 	for _, r := range s.Benchmark.Runs {
-		if r.Phase != confirmPhase {
+		if r.Phase != ConfirmPhase {
 			add(r.Case, r.Arm(), r.Trial)
 		}
 	}

@@ -265,8 +265,13 @@ func mark(on bool, glyph string) string {
 	return ""
 }
 
+// passes are those of the screen, and of the fresh trials where the case was run again.
 func passes(m moved) string {
-	return fmt.Sprintf("%d/%d → %d/%d", m.CasePair.Base.Passed, m.CasePair.Base.N, m.CasePair.Head.Passed, m.CasePair.Head.N)
+	text := fromTo(m.CasePair.Base, m.CasePair.Head)
+	if again := m.CasePair.Confirm; again != nil {
+		text += ", fresh " + fromTo(again.Base, again.Head)
+	}
+	return text
 }
 
 // mostColumns of a table that people can read.

@@ -210,14 +210,22 @@ func caseList(c bench.Comparison, m markup, worse bool) string {
 	const most = 3
 	var moved []string
 	for _, p := range c.PCases {
-		if worse && p.Regressed || !worse && p.Improved {
-			moved = append(moved, fmt.Sprintf("%s %d/%d → %d/%d", m.name(p.Case), p.Base.Passed, p.Base.N, p.Head.Passed, p.Head.N))
+		switch {
+		case worse && p.Regressed && p.Phase == bench.ConfirmPhase:
+			moved = append(moved, m.name(p.Case)+" "+fromTo(p.Confirm.Base, p.Confirm.Head)+" in fresh trials")
+		case worse && p.Regressed, !worse && p.Improved:
+			moved = append(moved, m.name(p.Case)+" "+fromTo(p.Base, p.Head))
 		}
 	}
 	if len(moved) > most {
 		moved = append(moved[:most], fmt.Sprintf("%d more", len(moved)-most))
 	}
 	return strings.Join(moved, ", ")
+}
+
+// fromTo says how many trials of a case passed on both sides.
+func fromTo(base, head bench.Passes) string {
+	return fmt.Sprintf("%d/%d → %d/%d", base.Passed, base.N, head.Passed, head.N)
 }
 
 func reasonText(c bench.Comparison) string {
