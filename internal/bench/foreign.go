@@ -10,7 +10,6 @@ import (
 
 	"github.com/assay-ci/assay/internal/plan"
 	"github.com/assay-ci/assay/internal/result"
-	"github.com/assay-ci/assay/internal/trace"
 )
 
 // Runs are the cells of a benchmark.json that another program wrote: of it nothing but runs[] and missing[] is read, and of
@@ -63,7 +62,7 @@ func ReadRuns(r io.Reader) (Runs, error) {
 		seen[c] = true
 		out.cells = append(out.cells, c)
 		if isRun || status == result.Errored || status == result.Skipped {
-			out.results = append(out.results, result.Result{Cell: c, Status: status, Class: trace.Class(x.Class)})
+			out.results = append(out.results, result.Result{Cell: c, Status: status, Class: result.Class(x.Class)})
 		}
 	}
 	return out, nil

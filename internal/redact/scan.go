@@ -38,15 +38,42 @@ func newScanner(r *Redactor, emit func([]byte) error) *scanner {
 }
 
 // piece bounds, in bytes, how much is looked at before what is harmless is passed on, and so what is held.
-const piece = 32 << 10
+const piece = 1 << 10
 
 func (s *scanner) feed(p []byte) error {
-	for part := range slices.Chunk(p, piece) {
-		if err := s.look(part); err != nil {
-			return err
+	for len(p) > 0 {
+		n := s.harmless(p)
+		if n > 0 {
+			if err := s.emit(p[:n]); err != nil {
+				return err
+			}
+			s.pos, s.base = s.pos+int64(n), s.base+int64(n)
+		} else {
+			n = min(len(p), piece)
+			if err := s.look(p[:n]); err != nil {
+				return err
+			}
 		}
+		p = p[n:]
 	}
 	return nil
+}
+
+// harmless is how many of the first bytes no view has to look at: none is in the middle of something, and with no two of the
+// bytes may a secret or an escape begin. The last byte may begin one with what comes next.
+func (s *scanner) harmless(p []byte) int {
+	for _, v := range s.views {
+		if v.state != 0 || v.text.pending() {
+			return 0
+		}
+	}
+	forms := s.views[0].forms // of all
+	for i := range len(p) - 1 {
+		if c := p[i]; c == byte(backslash) || c == byte(percent) || forms.begins(c, p[i+1]) {
+			return i
+		}
+	}
+	return len(p) - 1
 }
 
 func (s *scanner) look(p []byte) error {

@@ -31,6 +31,9 @@ const (
 // Scored tells whether the status enters a rate.
 func (s Status) Scored() bool { return s == Passed || s == Failed }
 
+// Class says whose fault an errored cell was. The list is that of package trace.
+type Class = trace.Class
+
 // Reason says why a cell was skipped. The list is closed.
 type Reason string
 
