@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -117,14 +116,12 @@ var behaviours = map[string]func(args []string) int{
 	},
 	"flood": func([]string) int {
 		fix()
-		w := bufio.NewWriterSize(os.Stdout, 1<<20)
-		line := []byte(strings.Repeat("x", 99) + "\n")
-		for n := 0; n < 1<<30; n += len(line) {
-			if _, err := w.Write(line); err != nil {
+		lines := bytes.Repeat([]byte(strings.Repeat("x", 99)+"\n"), 10_000)
+		for n := 0; n < 1<<30; n += len(lines) {
+			if _, err := os.Stdout.Write(lines); err != nil {
 				return 1
 			}
 		}
-		w.Flush()
 		return 0
 	},
 	"one-line": func([]string) int {

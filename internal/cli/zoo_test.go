@@ -168,7 +168,7 @@ func buildPrograms(t *testing.T, dir string) string {
 func writeZoo(t *testing.T, dir, canary string) {
 	t.Helper()
 	var s strings.Builder
-	s.WriteString("name: zoo\nretries: 0\nlimits: {timeout: 3s}\nmatrix:\n  trials: 1\n  harnesses:\n")
+	s.WriteString("name: zoo\nretries: 0\nlimits: {timeout: 5s}\nmatrix:\n  trials: 1\n  harnesses:\n")
 	for _, z := range zoo {
 		fmt.Fprintf(&s, "    - {id: %s, type: command, stdin: prompt, argv: [fake-agent, %s, \"{trace_file}\", %q]}\n", z.behaviour, z.behaviour, canary)
 	}
