@@ -20,9 +20,9 @@ func TestFreshTrialsAreTold(t *testing.T) {
 		pair        bench.CasePair
 		list, table string
 	}{
-		{"convicted", convicted, "timezone 8/8 → 1/8 in fresh trials", "3/3 → 0/3, fresh 8/8 → 1/8"},
+		{"convicted", convicted, "timezone passed 8 of 8 before and 1 of 8 now, in fresh trials", "3/3 → 0/3, fresh 8/8 → 1/8"},
 		{"cleared", cleared, "", "3/3 → 0/3, fresh 8/8 → 8/8"},
-		{"by the screen alone", alone, "timezone 3/3 → 0/3", "3/3 → 0/3"},
+		{"by the screen alone", alone, "timezone passed 3 of 3 before and 0 of 3 now", "3/3 → 0/3"},
 	} {
 		if got := caseList(bench.Comparison{PCases: []bench.CasePair{c.pair}}, plain, true); got != c.list {
 			t.Errorf("%s: %q, want %q", c.name, got, c.list)

@@ -133,9 +133,12 @@ func poison(b bench.Benchmark, s string) bench.Benchmark {
 	c.Reasons = []bench.Reason{{Code: s, Case: s, Text: s}}
 	c.Warnings = []bench.Warning{{Code: s, Text: s}}
 	c.PCases = []bench.CasePair{
-		{Case: s, Base: bench.Passes{Passed: 3, N: 3}, Head: bench.Passes{N: 3}, Regressed: true},
+		{Case: s, Base: bench.Passes{Passed: 3, N: 3}, Head: bench.Passes{N: 3}, Regressed: true, Phase: bench.ConfirmPhase,
+			Confirm: &bench.Confirmation{Base: bench.Passes{Passed: 8, N: 8, Planned: 8}, Head: bench.Passes{N: 8, Planned: 8}}},
 		{Case: s, Base: bench.Passes{N: 3}, Head: bench.Passes{Passed: 3, N: 3}, Improved: true},
 	}
+	c.Metrics = []bench.Metric{{Name: s, Kind: s}}
+	c.Split = &bench.Split{Advice: s}
 	b.Comparisons = []bench.Comparison{c}
 	b.CaseArms = []bench.CaseArm{{Case: s, ArmID: id}}
 	no := false

@@ -136,7 +136,7 @@ func sentences(b bench.Benchmark, m markup) []string {
 	}
 	var out []string
 	for _, c := range order[:min(len(order), mostSentences)] {
-		out = append(out, sentence(*c, m))
+		out = append(out, sentence(b, *c, m))
 	}
 	if more := len(order) - len(out); more > 0 {
 		out = append(out, fmt.Sprintf("%d more below.", more))
@@ -152,88 +152,6 @@ func rank(first bool) int {
 		return 0
 	}
 	return 1
-}
-
-// sentence tells what one comparison found. Only the two clear verdicts use a verb of change.
-func sentence(c bench.Comparison, m markup) string {
-	head, base := m.name(c.Head.ID.Harness, c.Head.ID.Model, c.Head.ID.Condition), baseName(c, m)
-	numbers := "nothing to compare"
-	if c.EffectPP != nil {
-		numbers = fmt.Sprintf("%s pp, %s", signed(*c.EffectPP), interval(signed, c.LoPP, c.HiPP))
-	}
-	switch c.Verdict {
-	case bench.Regressed:
-		return movement(c, m, "less", deciding(c, c.PGlobal, c.SignflipP), numbers)
-	case bench.Improved:
-		return movement(c, m, "more", deciding(c, c.PGlobalBetter, c.SignflipBetter), numbers)
-	case bench.Equivalent:
-		return fmt.Sprintf("%s and %s are the same for practical purposes: %s.", head, base, m.text(reasonText(c)))
-	case bench.NoEvidence:
-		return fmt.Sprintf("%s against %s allows no verdict (%s): %s.", head, base, numbers, m.text(reasonText(c)))
-	case bench.Underpowered:
-		return fmt.Sprintf("%s against %s could not be decided (%s): %s.", head, base, numbers, m.text(reasonText(c)))
-	}
-	return fmt.Sprintf("%s against %s was not measured well enough: %s.", head, base, m.text(reasonText(c)))
-}
-
-// baseName says what a comparison is against.
-func baseName(c bench.Comparison, m markup) string {
-	if c.Axis == "baseline" {
-		return "its stored baseline"
-	}
-	return m.name(c.Base.ID.Condition)
-}
-
-// deciding is the p of the test that decided.
-func deciding(c bench.Comparison, stratified, signflip *float64) *float64 {
-	if c.Test == "signflip_exact" {
-		return signflip
-	}
-	return stratified
-}
-
-// movement tells of a suite that moved as a whole, or of the single cases that did when the suite cannot be said to.
-func movement(c bench.Comparison, m markup, how string, p *float64, numbers string) string {
-	head, base := m.name(c.Head.ID.Harness, c.Head.ID.Model, c.Head.ID.Condition), baseName(c, m)
-	cases := caseList(c, m, how == "less")
-	if len(c.Reasons) > 0 && c.Reasons[0].Case != "" {
-		return fmt.Sprintf("%s passes single cases %s often than %s: %s; all cases together %s.", head, how, base, cases, numbers)
-	}
-	if cases != "" {
-		cases = "; " + cases
-	}
-	return fmt.Sprintf("%s passes %s often than %s: %s; %s, margin %s pp%s.", head, how, base, numbers, pEquals(p), short(c.MarginPP), cases)
-}
-
-// caseList names the cases that moved significantly by themselves.
-func caseList(c bench.Comparison, m markup, worse bool) string {
-	const most = 3
-	var moved []string
-	for _, p := range c.PCases {
-		switch {
-		case worse && p.Regressed && p.Phase == bench.ConfirmPhase:
-			moved = append(moved, m.name(p.Case)+" "+fromTo(p.Confirm.Base, p.Confirm.Head)+" in fresh trials")
-		case worse && p.Regressed, !worse && p.Improved:
-			moved = append(moved, m.name(p.Case)+" "+fromTo(p.Base, p.Head))
-		}
-	}
-	if len(moved) > most {
-		moved = append(moved[:most], fmt.Sprintf("%d more", len(moved)-most))
-	}
-	return strings.Join(moved, ", ")
-}
-
-// fromTo says how many trials of a case passed on both sides.
-func fromTo(base, head bench.Passes) string {
-	return fmt.Sprintf("%d/%d → %d/%d", base.Passed, base.N, head.Passed, head.N)
-}
-
-func reasonText(c bench.Comparison) string {
-	var out []string
-	for _, r := range c.Reasons {
-		out = append(out, r.Text)
-	}
-	return strings.Join(out, "; ")
 }
 
 // plainName is a name of several parts on one line.
