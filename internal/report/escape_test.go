@@ -60,7 +60,7 @@ var ourHeading = regexp.MustCompile(`^((❌|✅|🟰|⚪|⛔|⏳|⏸️) Assay: 
 
 // isOurs tells whether a destination is one of our links. Percent signs apart, nothing is changed in one.
 func isOurs(to string, ours Links) bool {
-	for _, l := range []string{ours.Artifact, ours.Run, ours.Commit} {
+	for _, l := range []string{verdictsPage, ours.Artifact, ours.Run, ours.Commit} {
 		if to == l || strings.Contains(linkTo("x", l), "("+to+")") {
 			return true
 		}
@@ -137,8 +137,9 @@ func poison(b bench.Benchmark, s string) bench.Benchmark {
 			Confirm: &bench.Confirmation{Base: bench.Passes{Passed: 8, N: 8, Planned: 8}, Head: bench.Passes{N: 8, Planned: 8}}},
 		{Case: s, Base: bench.Passes{N: 3}, Head: bench.Passes{Passed: 3, N: 3}, Improved: true},
 	}
-	c.Metrics = []bench.Metric{{Name: s, Kind: s}}
-	c.Split = &bench.Split{Advice: s}
+	value := 1.5
+	c.Metrics = []bench.Metric{{Name: s, Kind: s, NPairs: 1, Value: &value}}
+	c.Split = &bench.Split{Chance: 1, Cases: 1, Advice: s}
 	b.Comparisons = []bench.Comparison{c}
 	b.CaseArms = []bench.CaseArm{{Case: s, ArmID: id}}
 	no := false

@@ -30,7 +30,7 @@ const (
 func HTML(b bench.Benchmark) ([]byte, error) {
 	t, err := template.New("page").Funcs(template.FuncMap{
 		"base": func(c bench.Comparison) string { return baseName(c, plain) },
-		"word": word, "short": short, "signed": signed, "percent": percent, "p": pValue, "name": plainName, "missingWhy": missingWhy,
+		"word": word, "passes": passes, "short": short, "signed": signed, "percent": percent, "p": pValue, "name": plainName, "missingWhy": missingWhy,
 		"estimate":    func(e *bench.Estimate) string { return estimate(short, e) },
 		"rateBar":     rateBar,
 		"effectBar":   effectBar,
@@ -44,7 +44,7 @@ func HTML(b bench.Benchmark) ([]byte, error) {
 		"proven":      conditionHeld,
 		"provenIs":    func() string { return conditionLegend },
 		"smaller":     func() string { return smallerIsNotBetter },
-		"dotLegend":   func() string { return dotLegend },
+		"dotLegend":   dotsOf,
 		"ofCells":     ofCells,
 		"shares":      shares,
 		"excess":      overReference,

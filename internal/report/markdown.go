@@ -34,6 +34,7 @@ func Markdown(b bench.Benchmark) ([]byte, error) {
 	if len(b.Comparisons) > 0 {
 		w.line("## Comparisons")
 		w.comparisons(b)
+		w.metrics(b)
 	}
 
 	fell, rose := movedCases(b)
@@ -288,7 +289,7 @@ func (w *writer) cases(b bench.Benchmark, names []string) {
 			arms = arms[n:]
 		}
 	}
-	w.line("%s. Files / lines are medians of the passed trials. %s", dotLegend, smallerIsNotBetter)
+	w.line("%s. Files / lines are medians of the passed trials. %s", dotsOf(b), smallerIsNotBetter)
 }
 
 func (w *writer) caseTable(g group, arms []bench.Arm, names []string, marks map[caseArm][]string, found map[caseArm]*bench.CaseArm) {
@@ -337,6 +338,7 @@ func (w *writer) method(b bench.Benchmark) {
 	for _, p := range method(b) {
 		w.line("%s", Text(p, 2000))
 	}
+	w.line("What each word and number means: [docs/verdicts.md](%s).", verdictsPage)
 	w.table([]string{"what", "value"}, "ll")
 	for _, p := range provenance(b) {
 		w.row(p[0], code(p[1], 200))

@@ -262,10 +262,11 @@ func set(names []string) map[string]bool {
 }
 
 // dots are the cells of each of the named cases and each arm in the order of trials: ● passed, ○ failed, ✕ errored,
-// – skipped, · pending.
+// – skipped, · pending. Fresh trials stand behind a ┊.
 func dots(b bench.Benchmark, names []string) map[caseArm][]string {
 	type cell struct {
 		trial int
+		fresh bool
 		dot   string
 	}
 	cells, wanted := make(map[caseArm][]cell), set(names)
@@ -276,7 +277,7 @@ func dots(b bench.Benchmark, names []string) map[caseArm][]string {
 		}
 		if dot := map[string]string{"passed": "●", "failed": "○"}[string(r.Status)]; dot != "" {
 			at := caseArm{r.Case, r.Arm()}
-			cells[at] = append(cells[at], cell{r.Trial, dot})
+			cells[at] = append(cells[at], cell{r.Trial, r.Phase == bench.ConfirmPhase, dot})
 		}
 	}
 	for _, m := range b.Missing {
@@ -288,12 +289,15 @@ func dots(b bench.Benchmark, names []string) map[caseArm][]string {
 			dot = "·"
 		}
 		at := caseArm{m.Case, m.Arm()}
-		cells[at] = append(cells[at], cell{m.Trial, dot})
+		cells[at] = append(cells[at], cell{m.Trial, false, dot})
 	}
 	out := make(map[caseArm][]string, len(cells))
 	for at, list := range cells {
-		slices.SortStableFunc(list, func(x, y cell) int { return x.trial - y.trial })
-		for _, c := range list {
+		slices.SortStableFunc(list, func(x, y cell) int { return cmp.Or(rank(!x.fresh)-rank(!y.fresh), x.trial-y.trial) })
+		for i, c := range list {
+			if c.fresh && (i == 0 || !list[i-1].fresh) {
+				out[at] = append(out[at], freshMark)
+			}
 			out[at] = append(out[at], c.dot)
 		}
 	}
@@ -302,6 +306,17 @@ func dots(b bench.Benchmark, names []string) map[caseArm][]string {
 
 // dotLegend explains dots.
 const dotLegend = "● passed ○ failed ✕ errored – skipped · no result"
+
+// freshMark stands before the fresh trials of a case that was run again.
+const freshMark = "┊"
+
+// dotsOf explains the dots of a benchmark.
+func dotsOf(b bench.Benchmark) string {
+	if slices.ContainsFunc(b.CaseArms, func(c bench.CaseArm) bool { return c.Confirm != nil }) {
+		return dotLegend + "; fresh trials, which are in no rate, stand behind " + freshMark
+	}
+	return dotLegend
+}
 
 // A group is all arms of one harness and model: a baseline and its candidates.
 type group struct {
@@ -391,24 +406,6 @@ func missingWhy(m bench.Missing) string {
 		why += fmt.Sprintf(", %d attempts", m.Attempts)
 	}
 	return strings.TrimPrefix(why, ", ")
-}
-
-// method is the paragraphs on how the numbers came about.
-func method(b bench.Benchmark) []string {
-	g, shared := b.Gate.Settings, len(gating(b))
-	out := []string{
-		"A pass rate is the mean over cases of each case's rate, with a 95 % interval at the effective size (Wilson). Only passed and failed cells are in it.",
-		fmt.Sprintf("Comparisons are paired by case. The effect carries a 95 %% stratified Newcombe interval; p is one-sided and exact (stratified, or by sign flips where the suite claims for a population); single cases are adjusted by Holm. "+
-			"α = %s shared by %d %s, margin %s pp, equivalence margin %s pp, largest acceptable detectable effect %s pp, least coverage %s %%.",
-			short(g.Alpha), shared, plural(shared, "comparison", "comparisons"), short(g.MarginPP), short(g.MarginEqPP), short(g.MDEMaxPP), short(100*g.MinCoverage)),
-		"Diff scope is the median over cases of the median over passed trials: files touched, and lines added and removed together.",
-	}
-	for _, c := range b.Comparisons {
-		for _, w := range c.Warnings {
-			out = append(out, fmt.Sprintf("Warning for %s: %s.", plainName(c.Head.ID.Harness, c.Head.ID.Model, c.Head.ID.Condition), w.Text))
-		}
-	}
-	return append(out, b.Notes...)
 }
 
 // provenance is what was run with what, by name.

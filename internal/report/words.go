@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/assay-ci/assay/internal/bench"
-	"github.com/assay-ci/assay/internal/result"
 )
 
 // mostTold bounds the cases that a sentence names; the tables have them all.
@@ -14,11 +13,11 @@ const mostTold = 3
 
 // sentence tells what one comparison found, and what its fresh trials add. Only the two clear verdicts use a verb of change.
 func sentence(b bench.Benchmark, c bench.Comparison, m markup) string {
-	return strings.Join(append([]string{found(c, m, b.Gate.Settings)}, aboutFresh(c, m, plannedConfirm(b))...), " ")
+	return strings.Join(append([]string{found(c, m, b.Gate.Settings.MinCoverage)}, aboutFresh(c, m, plannedFresh(b))...), " ")
 }
 
 // found tells what one comparison found.
-func found(c bench.Comparison, m markup, g result.Gate) string {
+func found(c bench.Comparison, m markup, minCoverage float64) string {
 	head, base := m.name(c.Head.ID.Harness, c.Head.ID.Model, c.Head.ID.Condition), baseName(c, m)
 	switch c.Verdict {
 	case bench.Regressed:
@@ -32,7 +31,7 @@ func found(c bench.Comparison, m markup, g result.Gate) string {
 	case bench.Underpowered:
 		return fmt.Sprintf("%s against %s could not be decided (%s): %s.", head, base, numbers(c), m.text(reasonText(c)))
 	}
-	return fmt.Sprintf("%s against %s was not measured well enough: %s.", head, base, notMeasured(c, m, g))
+	return fmt.Sprintf("%s against %s was not measured well enough: %s.", head, base, notMeasured(c, m, minCoverage))
 }
 
 // numbers are the effect of a comparison and its interval.
@@ -110,9 +109,9 @@ func listed(phrases []string) string {
 }
 
 // notMeasured says what makes a measurement worthless.
-func notMeasured(c bench.Comparison, m markup, g result.Gate) string {
+func notMeasured(c bench.Comparison, m markup, minCoverage float64) string {
 	var out []string
-	short := shortOfCells(c.Coverage, g.MinCoverage)
+	short := shortOfCells(c.Coverage, minCoverage)
 	for _, r := range c.Reasons {
 		switch {
 		case r.Code == "low_coverage" && short != "": // there is one for each side
@@ -145,17 +144,21 @@ func shortOfCells(c bench.PairCoverage, least float64) string {
 	return fmt.Sprintf("only %s were scored, and at least %s %% are needed", strings.Join(sides, " and "), short(100*least))
 }
 
-// plannedConfirm is how the worst cases were to be run again when the run was planned, or nil.
-func plannedConfirm(b bench.Benchmark) *result.Confirm {
+// plannedFresh is how many fresh trials a side each of the worst cases was to have when the run was planned; 0 is none.
+func plannedFresh(b bench.Benchmark) int {
+	confirm := b.Gate.Settings.Confirm
 	if b.Gate.Planned != nil {
-		return b.Gate.Planned.Confirm
+		confirm = b.Gate.Planned.Confirm
 	}
-	return b.Gate.Settings.Confirm
+	if confirm == nil {
+		return 0
+	}
+	return confirm.Trials
 }
 
 // aboutFresh tells what fresh trials add to a verdict: that they are not there, whom they cleared, and that they ended early.
 // What was not measured well enough is not judged by any trials.
-func aboutFresh(c bench.Comparison, m markup, planned *result.Confirm) []string {
+func aboutFresh(c bench.Comparison, m markup, planned int) []string {
 	if known(c.Verdict) == bench.Invalid {
 		return nil
 	}
@@ -168,7 +171,7 @@ func aboutFresh(c bench.Comparison, m markup, planned *result.Confirm) []string 
 		if p.Confirm == nil || p.Phase != bench.ConfirmPhase {
 			continue
 		}
-		early = early || planned != nil && min(p.Confirm.Base.Planned, p.Confirm.Head.Planned) < planned.Trials
+		early = early || min(p.Confirm.Base.Planned, p.Confirm.Head.Planned) < planned
 		if !p.Regressed {
 			cleared = append(cleared, m.name(p.Case)+" "+beforeAndNow(p.Confirm.Base, p.Confirm.Head))
 		}
