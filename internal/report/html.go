@@ -32,17 +32,19 @@ func HTML(b bench.Benchmark) ([]byte, error) {
 		"base": func(c bench.Comparison) string { return baseName(c, plain) },
 		"word": word, "passes": passes, "short": short, "signed": signed, "percent": percent, "p": pValue, "name": plainName, "missingWhy": missingWhy,
 		"estimate":    func(e *bench.Estimate) string { return estimate(short, e) },
-		"rateBar":     rateBar,
-		"effectBar":   effectBar,
 		"interval":    func(c bench.Comparison) string { return interval(signed, c.LoPP, c.HiPP) },
 		"like":        func(i *bench.Interval) string { return interval(signed, &i.LoPP, &i.HiPP) },
 		"clean":       func(s string) string { return clean(s, evidenceHTML) },
+		"long":        func(s string) string { return clean(s, 2000) },
 		"verbatim":    func(s string) string { return lined(s, evidenceHTML) },
 		"usd":         usd,
 		"detectable":  detectable,
 		"held":        held,
 		"proven":      conditionHeld,
 		"provenIs":    func() string { return conditionLegend },
+		"known":       orUnknown,
+		"metricsIs":   func() string { return metricsLegend },
+		"verdictsAt":  func() string { return verdictsPage },
 		"smaller":     func() string { return smallerIsNotBetter },
 		"dotLegend":   dotsOf,
 		"ofCells":     ofCells,
@@ -73,7 +75,11 @@ type sheet struct {
 	Sentences   []string
 	Coverage    string
 	Rows        []armRow
-	Scale       float64
+	Rates       plot
+	Forest      plot
+	Strips      []strip
+	Metrics     []metricRow
+	Scatter     []string // of the comparisons
 	HasFacts    bool
 	HasExcess   bool // of any arm over references
 	Fell, Rose  []moved
@@ -122,7 +128,8 @@ func newSheet(b bench.Benchmark) sheet {
 	p := sheet{
 		Benchmark: b, CSS: template.CSS(pageCSS),
 		Policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'",
-		Title:  title(b), Scripted: scripted(b), Sentences: sentences(b, plain), Coverage: coverageLine(b), Scale: barScale(b),
+		Title:  title(b), Scripted: scripted(b), Sentences: sentences(b, plain), Coverage: coverageLine(b),
+		Rates: rates(b), Forest: forest(b), Strips: strips(b), Metrics: metricRows(b), Scatter: scatters(b, plain),
 		HasFacts: hasFacts(b), HasExcess: hasReference(b),
 		NotScored: b.Missing[:min(len(b.Missing), mostRows)], Method: method(b), Provenance: provenance(b),
 	}
@@ -229,32 +236,4 @@ func lined(s string, limit int) string {
 		lines = append(lines, line)
 	}
 	return strings.Join(lines, "\n")
-}
-
-// A svgBar is an interval on a line, in units of the picture.
-type svgBar struct{ Lo, At, Hi float64 }
-
-// barPixels is the width of a picture of an interval.
-const barPixels = 160
-
-// rateBar places a rate and its interval on a line from 0 to 1.
-func rateBar(e *bench.Estimate) *svgBar {
-	if e == nil || e.Lo == nil || e.Hi == nil {
-		return nil
-	}
-	return &svgBar{pixel(*e.Lo), pixel(e.Value), pixel(*e.Hi)}
-}
-
-// effectBar places an effect and its interval on a line from −scale to +scale.
-func effectBar(c *bench.Comparison, scale float64) *svgBar {
-	if c == nil || c.EffectPP == nil || c.LoPP == nil || c.HiPP == nil {
-		return nil
-	}
-	at := func(v float64) float64 { return pixel((v + scale) / (2 * scale)) }
-	return &svgBar{at(*c.LoPP), at(*c.EffectPP), at(*c.HiPP)}
-}
-
-// pixel is a share of the picture, with room for the ends.
-func pixel(share float64) float64 {
-	return math.Round(10*(4+min(1, max(0, share))*(barPixels-8))) / 10
 }

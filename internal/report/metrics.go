@@ -82,6 +82,17 @@ func scatter(c bench.Comparison, m markup) string {
 		wholePercent(c.Split.Chance/(c.Split.Chance+c.Split.Cases)), buy)
 }
 
+// scatters are those of the first comparisons.
+func scatters(b bench.Benchmark, m markup) []string {
+	var out []string
+	for _, c := range b.Comparisons[:min(len(b.Comparisons), mostArms)] {
+		if s := scatter(c, m); s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // metrics writes what the comparisons show beside passes, and where their scatter comes from.
 func (w *writer) metrics(b bench.Benchmark) {
 	if rows := metricRows(b); len(rows) > 0 {
@@ -94,9 +105,7 @@ func (w *writer) metrics(b bench.Benchmark) {
 		}
 		w.line("%s", metricsLegend)
 	}
-	for _, c := range b.Comparisons[:min(len(b.Comparisons), mostArms)] {
-		if s := scatter(c, inMarkdown); s != "" {
-			w.line("%s", s)
-		}
+	for _, s := range scatters(b, inMarkdown) {
+		w.line("%s", s)
 	}
 }

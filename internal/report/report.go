@@ -437,10 +437,11 @@ func signed(v float64) string {
 
 // short is a number with at most three significant digits, and all digits of a large whole part.
 func short(v float64) string {
+	format := "%.3g"
 	if math.Abs(v) >= 100 {
-		return fmt.Sprintf("%.0f", v)
+		format = "%.0f"
 	}
-	return strings.Replace(fmt.Sprintf("%.3g", v), "-", "−", 1)
+	return strings.Replace(fmt.Sprintf(format, v), "-", "−", 1)
 }
 
 func percent(v float64) string { return fmt.Sprintf("%.1f", 100*v) }
