@@ -85,6 +85,9 @@ func freshMethod(b bench.Benchmark) string {
 	if trials == 0 {
 		return "No case was to be run again (gate.confirm is off), so single cases are judged by the trials of the plan."
 	}
+	if !slices.ContainsFunc(gating(b), func(c *bench.Comparison) bool { return c.Axis != "baseline" }) {
+		return "What is compared with a stored baseline cannot be run again on both sides, so single cases are judged by the trials of the plan."
+	}
 	var again []string
 	for _, c := range gating(b) {
 		for _, p := range c.PCases {

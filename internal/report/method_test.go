@@ -15,6 +15,8 @@ func TestMethod(t *testing.T) {
 	three := suite(t, two, map[string]string{"without": "PPPPP", "with": "PPPPP", "other": "PPPP"})
 	flips := pair(t, 6, "PPPPP", "PPPPP")
 	flips.Comparisons[0].Test = "signflip_exact"
+	stored := confirmed(t, broken())
+	stored.Comparisons[0].Axis = "baseline"
 	for _, c := range []struct {
 		name string
 		b    bench.Benchmark
@@ -23,6 +25,7 @@ func TestMethod(t *testing.T) {
 		{"plain", pair(t, 2, "PPP", "PPP"), []string{"3 trials of each of 2 cases in each of 2 arms", "the seed below", "a stratified test", "shared by 1 gating comparison", "held to 0.025", "gate.confirm is off"}},
 		{"arms", three, []string{"4 to 5 trials of each of 1 case in each of 3 arms", "shared by 2 gating comparisons", "held to 0.0125"}},
 		{"population", flips, []string{"sign flips of the case differences"}},
+		{"a stored baseline", stored, []string{"cannot be run again on both sides"}},
 		{"nobody was run again", confirmed(t, broken()), []string{"8 fresh trials a side", "None was run again."}},
 		{"one was run again", confirmed(t, broken(), rerun{"timezone", "PPPPPPPP", "PFFFFFF-"}), []string{"Run again: timezone (8 and 7 trials scored)."}},
 	} {
