@@ -26,7 +26,7 @@ var rooms = map[string][]string{
 	"gateway":   {"trace", "redact"},
 	"redact":    {},
 	"harness":   {"executor", "trace", "responder", "gateway"},
-	"grade":     {"executor", "trace", "diffscope", "result"},
+	"grade":     {"executor", "trace", "diffscope", "result", "stats"},
 	"run":       {"suite", "plan", "sandbox", "harness", "gateway", "responder", "grade", "diffscope", "result", "trace", "executor"},
 	"result":    {"plan", "trace", "diffscope"},
 	"bench":     {"result", "plan", "stats"},

@@ -46,11 +46,7 @@ format has no place for in its extra objects. FILE is such a document, of any pr
 
 // showCell prints the trace of a cell of the results in dir.
 func showCell(w io.Writer, dir, id string) error {
-	c, err := cellOf(dir, id)
-	if err != nil {
-		return err
-	}
-	f, err := openTrace(dir, c)
+	_, f, err := openTrace(dir, id)
 	if err != nil {
 		return err
 	}
@@ -68,11 +64,7 @@ func showCell(w io.Writer, dir, id string) error {
 // writeATIF prints the trace of a cell of the results in dir as an ATIF document. Its totals are the official ones, and its
 // steps have no timestamps: the ledger holds when the cell began, not when its agent did.
 func writeATIF(w io.Writer, dir, id string) error {
-	c, err := cellOf(dir, id)
-	if err != nil {
-		return err
-	}
-	f, err := openTrace(dir, c)
+	c, f, err := openTrace(dir, id)
 	if err != nil {
 		return err
 	}
@@ -107,28 +99,24 @@ func showATIF(w io.Writer, name string) error {
 	return nil
 }
 
-// cellOf finds a cell of the results in dir.
-func cellOf(dir, id string) (plan.Cell, error) {
+// openTrace opens the trace of a cell of the results in dir.
+func openTrace(dir, id string) (plan.Cell, *os.File, error) {
 	m, err := manifestOf(dir)
 	if err != nil {
-		return plan.Cell{}, usage(err)
+		return plan.Cell{}, nil, usage(err)
 	}
 	c, err := findCell(m.Cells, id)
 	if err != nil {
-		return c, usage(err)
+		return c, nil, usage(err)
 	}
-	return c, nil
-}
-
-func openTrace(dir string, c plan.Cell) (*os.File, error) {
 	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(result.Dir(c)), "trace.jsonl"))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%s has no trace: it was not run", cellName(c))
 	}
 	if err != nil {
-		return nil, usage(err)
+		return c, nil, usage(err)
 	}
-	return f, nil
+	return c, f, nil
 }
 
 func showEvent(w io.Writer, e trace.Event) {

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 
 	"github.com/assay-ci/assay/internal/result"
+	"github.com/assay-ci/assay/internal/stats"
 )
 
 // Calibrated is a grader that may have to be tried on work that people have judged.
@@ -160,19 +161,9 @@ func (f *fitness) add(truth, said bool) {
 func (f *fitness) sensitivity() float64 { return float64(f.tp) / float64(f.tp+f.fn) }
 func (f *fitness) specificity() float64 { return float64(f.tn) / float64(f.tn+f.fp) }
 
-// kappa is Cohen's, agreement beyond chance: 1 is perfect, 0 is chance. It collapses when one kind is rare.
-func (f *fitness) kappa() float64 {
-	n := float64(f.tp + f.fn + f.tn + f.fp)
-	chance := (float64(f.tp+f.fn)*float64(f.tp+f.fp) + float64(f.tn+f.fp)*float64(f.tn+f.fn)) / (n * n)
-	return (float64(f.tp+f.tn)/n - chance) / (1 - chance)
-}
-
-// ac1 is Gwet's, which does not collapse.
-func (f *fitness) ac1() float64 {
-	n := float64(f.tp + f.fn + f.tn + f.fp)
-	share := (float64(f.tp+f.fn) + float64(f.tp+f.fp)) / (2 * n)
-	chance := 2 * share * (1 - share)
-	return (float64(f.tp+f.tn)/n - chance) / (1 - chance)
+// agreement is how people and the judge stand to each other.
+func (f *fitness) agreement() stats.Confusion {
+	return stats.Confusion{BothYes: f.tp, OnlyFirst: f.fn, OnlySecond: f.fp, BothNo: f.tn}
 }
 
 // minInformed is the least sensitivity + specificity − 1 of a judge that is heard: half way between a coin and people.
@@ -185,7 +176,7 @@ func (f *fitness) calibration() *result.Calibration {
 	}
 	return &result.Calibration{
 		Holding: f.tp + f.fn, HoldsPassed: f.tp, Failing: f.tn + f.fp, FailsRefused: f.tn, Undecided: f.undecided,
-		Kappa: f.kappa(), AC1: f.ac1(), Heard: f.informed(),
+		Kappa: f.agreement().Kappa(), AC1: f.agreement().AC1(), Heard: f.informed(),
 	}
 }
 
@@ -207,7 +198,7 @@ func (j *judge) standing() (string, error) {
 		return "", fmt.Errorf("the judge %s was not calibrated before it was asked", j.Model)
 	}
 	said := fmt.Sprintf("on %d examples the judge passed %d of the %d that hold and failed %d of the %d that do not (kappa %.2f, AC1 %.2f, %d undecided)",
-		f.tp+f.fn+f.tn+f.fp, f.tp, f.tp+f.fn, f.tn, f.tn+f.fp, f.kappa(), f.ac1(), f.undecided)
+		f.tp+f.fn+f.tn+f.fp, f.tp, f.tp+f.fn, f.tn, f.tn+f.fp, f.agreement().Kappa(), f.agreement().AC1(), f.undecided)
 	if !f.informed() {
 		return "", fmt.Errorf("the judge %s is no match for people, so it is not heard: %s", j.Model, said)
 	}

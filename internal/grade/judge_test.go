@@ -464,14 +464,14 @@ func TestFitness(t *testing.T) {
 	t.Parallel()
 	f := &fitness{tp: 20, fn: 5, fp: 10, tn: 15}
 	for name, pair := range map[string][2]float64{
-		"sensitivity": {f.sensitivity(), 0.8}, "specificity": {f.specificity(), 0.6}, "kappa": {f.kappa(), 0.4}, "AC1": {f.ac1(), 0.205 / 0.505},
+		"sensitivity": {f.sensitivity(), 0.8}, "specificity": {f.specificity(), 0.6}, "kappa": {f.agreement().Kappa(), 0.4}, "AC1": {f.agreement().AC1(), 0.205 / 0.505},
 	} {
 		if math.Abs(pair[0]-pair[1]) > 1e-12 {
 			t.Errorf("%s is %v, want %v", name, pair[0], pair[1])
 		}
 	}
 	rare := &fitness{tp: 0, fn: 1, fp: 1, tn: 98} // kappa below 0, AC1 high
-	if rare.kappa() > 0 || rare.ac1() < 0.95 {
-		t.Errorf("with one rare kind kappa is %v and AC1 %v", rare.kappa(), rare.ac1())
+	if rare.agreement().Kappa() > 0 || rare.agreement().AC1() < 0.95 {
+		t.Errorf("with one rare kind kappa is %v and AC1 %v", rare.agreement().Kappa(), rare.agreement().AC1())
 	}
 }

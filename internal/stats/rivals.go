@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// The tests of this file decide nothing in Assay. Each is what another tool gates with, or what a reader may ask for; the
-// false-alarm table of docs/verdicts.md shows by them what happens when trials count as independent.
+// The tests of this file decide nothing in Assay. Each is what another tool gates with, or what a reader may ask for. Fisher's
+// stands in the false-alarm table of docs/verdicts.md.
 
 // McNemar is the two-sided exact test of trials that are paired one by one, and its mid-p. It is right with one trial a case
 // and cries wolf with more.
