@@ -178,14 +178,20 @@ func (cs *acpCalls) merge(c *acpCall, u acpCallUpdate) {
 		c.text = text.String()
 	}
 	c.tool.Kind = kindOfCall(c.tool.Name, c.kind)
-	if c.tool.Name == "invalid" { // opencode's wrapping of a tool that is not there
-		var in struct {
-			Tool string `json:"tool"`
-		}
-		if json.Unmarshal(c.tool.Input, &in) == nil && in.Tool != "" && len(in.Tool) <= maxName {
-			c.tool.Name, c.tool.Kind = in.Tool, trace.KindOfTool(in.Tool)
-			c.tool.Status = trace.StatusError
-		}
+	cs.wrapped(c, u)
+}
+
+// wrapped sees a call of a tool that is not there, which the agent makes a call of another tool that always succeeds.
+func (cs *acpCalls) wrapped(c *acpCall, u acpCallUpdate) {
+	if cs.agent.noTool == "" || u.Title != cs.agent.noTool && c.tool.Name != cs.agent.noTool {
+		return
+	}
+	c.tool.Status = trace.StatusError
+	var in struct {
+		Tool string `json:"tool"`
+	}
+	if json.Unmarshal(c.tool.Input, &in) == nil && in.Tool != "" && len(in.Tool) <= maxName {
+		c.tool.Name, c.tool.Kind = in.Tool, trace.KindOfTool(in.Tool)
 	}
 }
 

@@ -31,6 +31,7 @@ type acpAgent struct {
 	stays      bool     // it does not end with its input
 	silentDeny bool     // it says nothing of a call that was denied
 	lastStep   bool     // the usage at its end is that of its last step
+	noTool     string   // the tool that it calls in place of one that is not there
 	ownLimit   string   // what a stop at its own limit of requests means
 	nameOf     func(acpCallUpdate) string
 	chatter    func(text string) bool // a message that the agent's machinery wrote and not its model
@@ -141,6 +142,7 @@ var acpAgents = []acpAgent{
 		instructions: ".config/opencode/AGENTS.md",
 		asks:         []string{"permission"}, // its configuration says so
 		lastStep:     true,
+		noTool:       "invalid",
 		nameOf: func(u acpCallUpdate) string { // later titles are for people
 			if u.Update == "tool_call" {
 				return u.Title

@@ -775,6 +775,15 @@ func TestACPCalls(t *testing.T) {
 			`{"sessionUpdate":"tool_call","toolCallId":"c","title":"invalid","kind":"other","status":"pending"}
 			 {"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed","rawInput":{"tool":"no_such","error":"x"},"rawOutput":{"output":"unavailable"}}`,
 			`no_such other error "unavailable"`},
+		{"a tool that is not there, told late", "agent: opencode",
+			`{"sessionUpdate":"tool_call","toolCallId":"c","title":"no_such","kind":"other","status":"pending","rawInput":{}}
+			 {"sessionUpdate":"tool_call_update","toolCallId":"c","status":"in_progress","kind":"other","title":"invalid","rawInput":{"tool":"no_such","error":"x"}}
+			 {"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed","title":"Invalid Tool","rawOutput":{"output":"unavailable"}}`,
+			`no_such other error "unavailable"`},
+		{"a tool of that name of another agent", anyAgent,
+			`{"sessionUpdate":"tool_call","toolCallId":"c","title":"invalid","kind":"other","status":"pending"}
+			 {"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed","rawInput":{"tool":"x"},"rawOutput":{"output":"fine"}}`,
+			` other ok "fine"`},
 		{"an exit code in words", "agent: claude-agent-acp",
 			`{"sessionUpdate":"tool_call","toolCallId":"c","kind":"execute","_meta":{"claudeCode":{"toolName":"Bash"}},"status":"pending"}
 			 {"sessionUpdate":"tool_call_update","toolCallId":"c","status":"failed","rawOutput":"Exit code 3\nout"}`,
