@@ -121,19 +121,25 @@ func (k *Kit) CheckPrices(cells []plan.Cell, budget float64) error {
 		if budget <= 0 && k.cases[c.Case].Limits.MaxCostUSD <= 0 {
 			continue
 		}
-		models, err := k.models(c)
+		own, err := k.models(c)
 		if err != nil {
 			return err
 		}
+		models := own
 		if budget > 0 {
-			models = append(models, k.asideModels(c)...)
+			models = slices.Concat(own, k.asideModels(c))
 		}
-		for _, m := range models {
-			if _, known := gateway.PriceOf(m.Name, prices); !known && !asked[m.Name] {
-				asked[m.Name] = true
-				faults = append(faults, k.block(c.Harness).Fault("models",
-					fmt.Sprintf("the price of the model %s is not known, so max_cost_usd could not be held", m.Name),
-					"say it in suite.yaml, as budget: {prices: {"+m.Name+": {input: 3, output: 15}}}, in dollars for a million tokens; or take the limit out"))
+		for i, m := range models {
+			if _, known := gateway.PriceOf(m.Name, prices); known || asked[m.Name] {
+				continue
+			}
+			asked[m.Name] = true
+			msg := fmt.Sprintf("the price of the model %s is not known, so max_cost_usd could not be held", m.Name)
+			hint := "say it in suite.yaml, as budget: {prices: {" + m.Name + ": {input: 3, output: 15}}}, in dollars for a million tokens; or take the limit out"
+			if i < len(own) {
+				faults = append(faults, k.block(c.Harness).Fault("models", msg, hint))
+			} else { // of a judge or a policy
+				faults = append(faults, suite.Problem{Pos: suite.Pos{File: k.suite.File}, Level: suite.LevelFault, Msg: msg, Hint: hint})
 			}
 		}
 	}
