@@ -68,7 +68,7 @@ func unmeasured(err error) error { return &exit{ExitUnmeasured, err} }
 
 // Main runs one command line and returns its exit code.
 func Main(ctx context.Context, args []string, x IO) int {
-	if len(args) > 0 && args[0] == superviseName {
+	if len(args) > 0 && args[0] == executor.SuperviseName {
 		return executor.Supervise(args[1:]) // first, and alone: this path is taken once for every command of a cell
 	}
 	if err := executor.Harden(); err != nil {
@@ -105,8 +105,6 @@ func Main(ctx context.Context, args []string, x IO) int {
 	}
 	return code
 }
-
-const superviseName = "supervise"
 
 // newRoot builds the command tree.
 func newRoot(x IO) *cobra.Command {

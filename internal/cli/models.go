@@ -40,5 +40,6 @@ func (w *work) openGateway(x IO, secrets *redact.Redactor, o runOptions, budget,
 		return nil, unmeasured(err)
 	}
 	w.kit.UseGateway(g)
+	w.gateway = g
 	return g, nil
 }

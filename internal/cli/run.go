@@ -37,6 +37,8 @@ type runOptions struct {
 	Regrade       bool
 	MaxCostUSD    float64
 	Executor      string // empty: as the suite says
+	Image         string // that places are made of; empty: as the suite says
+	Network       string // that agents reach; empty: the closest that can be enforced
 	OnUnavailable string
 	AllowPrivate  []string
 	Base          string // see workOptions
@@ -55,6 +57,7 @@ func (o runOptions) work() workOptions {
 	return workOptions{
 		Suite: o.Suite, Select: o.Select, Allow: o.AllowPrivate, Base: o.Base,
 		Paired: o.Baseline == "paired", Twice: o.AA, Untrusted: o.Trust == untrusted,
+		Executor: o.Executor, Image: o.Image, Network: o.Network,
 	}
 }
 
@@ -99,6 +102,8 @@ func runFlags(cmd *cobra.Command, o *runOptions) {
 	f.BoolVar(&o.Fresh, "fresh", false, "run every cell again, also those that the folder holds")
 	f.Float64Var(&o.MaxCostUSD, "max-cost-usd", 0, "stop starting cells when this much is spent; a part of the plan gets its share (0: as the suite says)")
 	words(f, &o.Executor, "executor", "where the agents' commands run", executorNames()...)
+	f.StringVar(&o.Image, "image", "", "`image` of the containers that agents and graders run in; empty: as the suite says")
+	words(f, &o.Network, "network", "what agents reach; empty: the closest that the executor can enforce", "", "none", "gateway", "open")
 	f.StringVar(&o.OnUnavailable, "on-unavailable", "fail", "what to do when something required cannot be reached: fail or skip")
 	allowFlag(cmd, &o.AllowPrivate)
 	baseFlag(cmd, &o.Base)

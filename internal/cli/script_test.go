@@ -22,6 +22,7 @@ import (
 	"testing"
 
 	"github.com/assay-ci/assay/internal/bench"
+	"github.com/assay-ci/assay/internal/executor"
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -45,7 +46,7 @@ func mainForTest() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	code := Main(ctx, os.Args[1:], IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ()})
-	if len(os.Args) > 1 && os.Args[1] == superviseName {
+	if len(os.Args) > 1 && os.Args[1] == executor.SuperviseName {
 		syscall.Exit(code)
 	}
 	os.Exit(code)

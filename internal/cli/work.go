@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/assay-ci/assay/internal/diffscope"
 	"github.com/assay-ci/assay/internal/executor"
+	"github.com/assay-ci/assay/internal/gateway"
 	"github.com/assay-ci/assay/internal/plan"
 	"github.com/assay-ci/assay/internal/result"
 	"github.com/assay-ci/assay/internal/run"
@@ -33,6 +33,9 @@ type work struct {
 	base     *baseRevision
 	scratch  *scratch
 	memory   *scratch // nil: places are made on the disk only
+	places   executor.Backend
+	facts    executor.Facts   // of places
+	gateway  *gateway.Gateway // nil: nobody calls a model
 }
 
 // workOptions say which suite is opened, and how.
@@ -44,6 +47,9 @@ type workOptions struct {
 	Twice     bool           // run the baseline and a copy of it, and no other condition
 	Paired    bool           // give every condition that reads files a twin that reads them from the base
 	Untrusted bool           // take what spends, reaches out and judges from the base's suite.yaml
+	Executor  string         // kind of the executor; empty: as the suite says
+	Image     string         // that places are made of; empty: as the suite says
+	Network   string         // that agents reach; empty: the closest that can be enforced
 }
 
 // openWork loads and builds a suite and plans its cells. Nothing is written but an empty scratch folder, which close
@@ -81,6 +87,10 @@ func openWork(ctx context.Context, x IO, o workOptions) (*work, error) {
 		w.close()
 		return nil, err
 	}
+	if err := w.startPlaces(ctx, x, o); err != nil {
+		w.close()
+		return nil, err
+	}
 	if err := w.build(ctx, x, withTwins(o.Select, s), o.Allow); err != nil {
 		w.close()
 		return nil, err
@@ -101,7 +111,7 @@ func (w *work) build(ctx context.Context, x IO, sel plan.Selection, allow []stri
 		fmt.Fprintln(x.Err, warning.Error())
 	}
 	w.suite.Warnings = append(w.suite.Warnings, w.kit.Warnings()...)
-	sel.Executor, sel.Rules = hostExecutor, gradingRules
+	sel.Executor, sel.Rules = w.facts.Name, gradingRules
 	sel.Versions = w.kit.Versions(ctx, x.getenv("PATH"))
 	w.selected = sel
 	if w.plan, err = plan.Expand(w.suite, sel); err != nil {
@@ -110,14 +120,46 @@ func (w *work) build(ctx context.Context, x IO, sel plan.Selection, allow []stri
 	return nil
 }
 
-const hostExecutor = "host"
-
-// newSandbox wires the sandbox to the host executor and to this program as its supervisor.
-func (w *work) newSandbox(x IO, allow []string) (*sandbox.Sandbox, error) {
+// startPlaces builds the executor, by the options or else by the suite, and finds out what it can do.
+func (w *work) startPlaces(ctx context.Context, x IO, o workOptions) error {
+	block := w.suite.Executor
+	if o.Executor != "" && o.Executor != block.Kind {
+		block = suite.Block{Kind: o.Executor}
+	}
 	program, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return unmeasured(err)
 	}
+	if w.places, err = run.BuildExecutor(block); err != nil {
+		return w.project.relate(err)
+	}
+	if o.Untrusted && o.Network == string(executor.NetOpen) {
+		return usage(errors.New("--network open is not for an untrusted run: its agents would reach whatever this host reaches"))
+	}
+	w.facts, err = w.places.Start(ctx, executor.Session{
+		Program: program, Scratch: w.scratch.dir, Environ: x.Env, Gateway: w.gatewayAddress,
+		Image: o.Image, Network: executor.Network(o.Network),
+	})
+	var u *executor.Unavailable
+	switch {
+	case errors.As(err, &u) && u.Reason == "policy_unenforceable":
+		return usage(err)
+	case err != nil:
+		return unmeasured(err)
+	}
+	return nil
+}
+
+// gatewayAddress is where the model gateway of the run listens; empty when nobody calls a model.
+func (w *work) gatewayAddress() string {
+	if w.gateway == nil {
+		return ""
+	}
+	return w.gateway.Address()
+}
+
+// newSandbox wires the sandbox to the executor.
+func (w *work) newSandbox(x IO, allow []string) (*sandbox.Sandbox, error) {
 	cache := x.getenv("ASSAY_CACHE")
 	if cache == "" {
 		dir, err := os.UserCacheDir()
@@ -132,12 +174,7 @@ func (w *work) newSandbox(x IO, allow []string) (*sandbox.Sandbox, error) {
 	}
 	return sandbox.New(sandbox.Options{
 		Suite: w.project.root, Base: base, Scratch: w.scratch.dir, Memory: w.memory.folder(), Cache: cache, Allow: allow,
-		NewExecutor: func(f sandbox.Folders, env []string) (executor.Executor, error) {
-			return executor.NewHost(executor.HostOptions{
-				Work: f.Work, Home: f.Home, Tmp: f.Tmp, Env: env, Host: x.Env,
-				Supervisor: []string{program, superviseName}, Token: rand.Text(),
-			})
-		},
+		Places: w.places, Network: w.facts.Network,
 	})
 }
 
@@ -153,6 +190,9 @@ func onlyOthersAreBroken(s *suite.Suite, sel plan.Selection) bool {
 }
 
 func (w *work) close() {
+	if w.places != nil {
+		_ = w.places.Close(context.Background()) // what it could not remove, the next run will
+	}
 	w.scratch.remove()
 	w.memory.remove()
 }
@@ -208,11 +248,11 @@ func (w *work) preflight(ctx context.Context, x IO, cells []plan.Cell, o runOpti
 
 // manifest is the plan with all that is fixed before the first cell runs.
 func (w *work) manifest() result.Manifest {
-	s, of := w.suite, kindOf(hostExecutor)
+	s := w.suite
 	m := result.Manifest{
-		Tool: version(), Suite: s.Name, Digest: s.Digest, Seed: w.plan.Seed, Executor: hostExecutor,
+		Tool: version(), Suite: s.Name, Digest: s.Digest, Seed: w.plan.Seed, Executor: w.facts.Name,
 		Algorithm: diffscope.Algorithm, Rules: gradingRules, Created: time.Now().UTC().Truncate(time.Second), Host: hostFacts(),
-		Isolation: of.Isolation, Keys: of.Keys, Gate: manifestGate(s.Gate), Cells: w.plan.Cells, Policy: w.kit.Policy(),
+		Isolation: w.facts.Isolation, Keys: w.facts.Keys, Gate: manifestGate(s.Gate), Cells: w.plan.Cells, Policy: w.kit.Policy(),
 	}
 	for _, h := range s.Harnesses {
 		m.Harnesses = append(m.Harnesses, w.kit.Describe(h))
@@ -226,14 +266,4 @@ func (w *work) manifest() result.Manifest {
 		})
 	}
 	return m
-}
-
-// kindOf is the row of an executor.
-func kindOf(name string) executor.Kind {
-	for _, k := range executor.Kinds {
-		if k.Name == name {
-			return k
-		}
-	}
-	return executor.Kind{}
 }

@@ -1,6 +1,7 @@
 // Package executor runs commands in a cell's place and moves files in and out of it, the same way whether the place is a
-// folder of this host, a container or a cloud box. Ask for a place with [NewHost], run argv with Run, read and write
-// files through Files, and Close it: after Close no process of the place exists. Its folders belong to whoever made them.
+// folder of this host, a container or a cloud box. Build a [Backend] by its row of [Kinds] and ask it for a place; run argv
+// with Run, read and write files through Files, and Close it: after Close no process of the place exists. Its folders
+// belong to whoever made them.
 //
 // How a command ended is data ([Exit]): a non-zero code, a signal and a timeout are facts about the command. An error
 // means that we could not do our work. Nothing of the caller's environment is inherited: a command gets exactly the
@@ -93,6 +94,8 @@ type Kind struct {
 	Limits         string // how memory, CPU and process limits are enforced: hard, request or none
 	Isolation      string // what it does not protect, for the first lines of a run and of its report
 	Keys           string // what stands between agents and our memory, which holds the keys: none, uid or container
+	Params         any    // zero value of the struct that its settings decode into
+	Build          func(s Settings) (Backend, error)
 }
 
 // Kinds lists every executor.
@@ -107,6 +110,8 @@ var Kinds = []Kind{
 		Limits:         "none",
 		Isolation: "The agent runs as your user: it can read your files and processes, reach the network, and use memory, " +
 			"disk and processes without limit. Assay ends everything it started and detects tampering; it cannot prevent it.",
-		Keys: "none",
+		Keys:   "none",
+		Params: HostParams{},
+		Build:  buildHost,
 	},
 }

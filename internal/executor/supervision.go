@@ -16,6 +16,9 @@ import (
 
 // This is the host's side of a supervisor: what it is told, what it answers, and the streams of its command.
 
+// SuperviseName is the hidden subcommand of this program whose body is [Supervise].
+const SuperviseName = "supervise"
+
 const (
 	defaultGrace     = 5 * time.Second
 	cancelGrace      = time.Second // who interrupts us sits in front of the screen

@@ -115,6 +115,9 @@ func New(o Options) (*Gateway, error) {
 	return g, nil
 }
 
+// Address is where the gateway listens, as host:port.
+func (g *Gateway) Address() string { return g.address }
+
 // Open opens the door of one cell. Its errors are what a preflight should find: a model without a key, a price or an
 // upstream.
 func (g *Gateway) Open(s Spec) (*Cell, error) {

@@ -64,6 +64,7 @@ type Result struct {
 	Beside            Beside            `json:"beside"`
 	ConditionVerified *bool             `json:"condition_verified"`     // nil: not checked
 	PolicyRules       []int             `json:"policy_rules,omitempty"` // of the policy that an ask of the agent met, from 1
+	Egress            *Egress           `json:"egress,omitempty"`       // nil: the executor cannot look
 	Findings          []Finding         `json:"findings,omitempty"`
 	Started           time.Time         `json:"started"`
 	Took              Durations         `json:"took"`
@@ -183,6 +184,15 @@ type Attempt struct {
 	Detail  string      `json:"detail,omitempty"`
 	CostUSD *float64    `json:"cost_usd"` // of the agent
 	Beside  Beside      `json:"beside"`
+}
+
+// An Egress is what the place of an agent could reach when it began, as a look around from inside found it.
+type Egress struct {
+	Policy     string   `json:"policy"`     // none, gateway or open
+	Proven     bool     `json:"proven"`     // false: nobody looked
+	Interfaces []string `json:"interfaces"` // nil: nobody looked
+	Routes     int      `json:"routes"`     // rows of the route tables that belong to other interfaces than lo
+	Canary     string   `json:"canary"`     // a listener of ours outside of the place: unreached, reached or none
 }
 
 // A Manifest is the plan of a run and all that was fixed before its first cell.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/assay-ci/assay/internal/diffscope"
+	"github.com/assay-ci/assay/internal/executor"
 	"github.com/assay-ci/assay/internal/gateway"
 	"github.com/assay-ci/assay/internal/grade"
 	"github.com/assay-ci/assay/internal/harness"
@@ -75,6 +76,8 @@ func Owned(use suite.Use, b suite.Block) (err error) {
 		_, err = buildEnvironment(b)
 	case suite.ForAssertion:
 		_, err = buildGrader(b)
+	case suite.ForExecutor:
+		_, err = BuildExecutor(b)
 	}
 	return err
 }
@@ -146,6 +149,15 @@ func buildResponder(b suite.Block) (responder.Responder, error) {
 
 func buildEnvironment(b suite.Block) (*sandbox.Environment, error) {
 	row, err := find(sandbox.Kinds, func(r sandbox.Kind) string { return r.Name }, b)
+	if err != nil {
+		return nil, err
+	}
+	return row.Build(b)
+}
+
+// BuildExecutor makes the backend that a suite names, not started yet.
+func BuildExecutor(b suite.Block) (executor.Backend, error) {
+	row, err := find(executor.Kinds, func(r executor.Kind) string { return r.Name }, b)
 	if err != nil {
 		return nil, err
 	}

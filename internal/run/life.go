@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"iter"
 	"maps"
@@ -141,11 +142,15 @@ func (l *life) open(ctx context.Context) error {
 	cond := l.kit.conditions[l.cell.Condition]
 	p, err := l.kit.sandbox.Open(ctx, l.task.source, sandbox.Needs{
 		Environment: l.task.env, Env: l.env(), Log: l.entry.Create("environment.log"),
+		Network: l.kit.sandbox.Network, Label: l.label(),
 	})
 	if err != nil {
 		return err
 	}
 	l.place = p
+	if err := l.confined(); err != nil {
+		return err
+	}
 	root := l.kit.rootOf(cond)
 	if err := l.kit.sandbox.Lay(ctx, p, root, cond.Files); err != nil {
 		return &fault{trace.ClassCondition, err}
@@ -159,9 +164,39 @@ func (l *life) open(ctx context.Context) error {
 		return &fault{trace.ClassHarnessConfig, err}
 	}
 	l.request.Prompt = cond.PromptPrefix + l.task.Prompt
-	l.request.Exec, l.request.Work, l.request.Home, l.request.Env = p.Exec, p.Work, p.Home, l.env()
+	l.request.Exec, l.request.Work, l.request.Home, l.request.Env = p.Exec, p.Inside.Work, p.Inside.Home, l.env()
 	l.request.Extras.SkillsDir, l.request.Extras.InstructionsFile = skills, instructions
 	l.note(p.Findings)
+	return nil
+}
+
+// label names the cell for whoever looks at what runs on a host.
+func (l *life) label() string {
+	c := l.cell
+	return fmt.Sprintf("%s/%s-%s-%s/t%d", c.Case, c.Harness, c.Model, c.Condition, c.Trial)
+}
+
+// confined records what the place can reach, and refuses one that reaches more than it may.
+func (l *life) confined() error {
+	prover, ok := l.place.Exec.(executor.Prover)
+	if !ok {
+		return nil
+	}
+	e := prover.Egress()
+	l.res.Egress = &result.Egress{Policy: string(e.Policy), Proven: e.Proven, Interfaces: e.Interfaces, Routes: e.Routes, Canary: e.Canary}
+	if !e.Proven && e.Policy != executor.NetOpen {
+		return &fault{trace.ClassSandbox, fmt.Errorf("the place reaches more than network %s allows: interfaces %v, %d routes, canary %s", e.Policy, e.Interfaces, e.Routes, e.Canary)}
+	}
+	return nil
+}
+
+// pull brings what the place holds to this host, where it is measured, when it is held elsewhere.
+func (l *life) pull(ctx context.Context) error {
+	if m, ok := l.place.Exec.(executor.Mirror); ok {
+		if err := m.Pull(ctx); err != nil {
+			return &fault{trace.ClassExecutor, err}
+		}
+	}
 	return nil
 }
 
@@ -203,7 +238,7 @@ func (l *life) setup(ctx context.Context) error {
 		return nil
 	}
 	log := executor.NewLog(l.entry.Create("setup.log"))
-	return errors.Join(l.place.Setup(ctx, l.task.Setup, log), log.Close())
+	return errors.Join(l.place.Setup(ctx, l.task.Setup, log), log.Close(), l.pull(ctx))
 }
 
 // snapshotBefore measures the tree that the agent starts from. When nothing but the source decides it, one snapshot
@@ -276,6 +311,9 @@ func (l *life) drive(ctx context.Context) error {
 
 // stop ends everything that the agent started.
 func (l *life) stop(ctx context.Context) error {
+	if err := l.pull(ctx); err != nil {
+		return err
+	}
 	if err := l.place.Exec.Close(ctx); err != nil {
 		return &fault{trace.ClassExecutor, err}
 	}
@@ -438,7 +476,7 @@ func (l *life) gradingPlace(ctx context.Context) (executor.Executor, error) {
 	if l.grading == nil {
 		p, found, err := l.kit.sandbox.Grading(ctx, l.task.source,
 			sandbox.Handover{Tree: filesOf(*l.after), Before: filesOf(*l.before), Files: l.task.Files, Hidden: l.task.assets},
-			sandbox.Needs{Environment: l.task.env, Env: pairs(l.task.Env)})
+			sandbox.Needs{Environment: l.task.env, Env: pairs(l.task.Env), Network: executor.NetNone, Label: l.label() + " grading"})
 		if err != nil {
 			return nil, err
 		}

@@ -125,7 +125,7 @@ func (e *Environment) make(ctx context.Context, p *Place, n Needs) error {
 		if left <= 0 {
 			return wrap("environment", "environment", fmt.Errorf("ran past its limit of %v before %q", e.timeout, line))
 		}
-		argv := []string{"sh", "-c", strings.ReplaceAll(line, "{env}", p.Folders.Env)}
+		argv := []string{"sh", "-c", strings.ReplaceAll(line, "{env}", p.Inside.Env)}
 		if err := p.run(ctx, fmt.Sprintf("environment %q", line), executor.Command{Argv: argv, Env: p.Env, Timeout: left}, n.Log); err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func (t *tree) pick(paths []string) (*tree, error) {
 // buildEnvironment makes an environment in a place of its own, which holds its inputs and nothing else, and leaves it in dir.
 func (s *Sandbox) buildEnvironment(ctx context.Context, inputs *tree, n Needs, dir string) (err error) {
 	n.Env = nil // the case's own variables are not in the key
-	p, err := s.newPlace(s.Scratch, n)
+	p, err := s.newPlace(ctx, s.Scratch, n)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/assay-ci/assay/internal/executor"
 	"github.com/assay-ci/assay/internal/suite"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/google/go-cmp/cmp"
@@ -133,7 +132,7 @@ func FuzzGradingStaysInside(f *testing.F) {
 		write(t, filepath.Join(dir, "suite"), map[string]string{"f/conftest.py": "ours", "f/t/conftest.py": "ours", "hidden/t/hidden": "true"})
 		s, err := New(Options{
 			Suite: filepath.Join(dir, "suite"), Scratch: filepath.Join(dir, "scratch"), Cache: filepath.Join(dir, "cache"),
-			NewExecutor: func(p Folders, env []string) (executor.Executor, error) { return &shell{folders: p}, nil },
+			Places: shells{},
 		})
 		must(t, err)
 		c := folderCase("f")

@@ -22,7 +22,8 @@ import (
 
 // A Place is where one cell works, or where its graders do.
 type Place struct {
-	Folders
+	executor.Folders
+	Inside   executor.Folders // the same as agent, setup and graders see them
 	Exec     executor.Executor
 	Env      []string  // NAME=value: what Needs and the environment set, for agent, setup and graders alike
 	Findings []Finding // what came up while it was made
@@ -36,8 +37,10 @@ type Place struct {
 // Needs are what a place has besides its tree.
 type Needs struct {
 	Environment *Environment
-	Env         []string  // NAME=value of case and condition; they win over those of the environment
-	Log         io.Writer // output of the environment's commands; nil: dropped
+	Env         []string         // NAME=value of case and condition; they win over those of the environment
+	Log         io.Writer        // output of the environment's commands; nil: dropped
+	Network     executor.Network // what the commands reach
+	Label       string           // whose place it is
 }
 
 // Open makes a place and lays the source out in it. The error is an *Error of class sandbox or environment.
@@ -62,7 +65,7 @@ func (s *Sandbox) somewhere(ctx context.Context, n Needs, fill func(*Place) erro
 }
 
 func (s *Sandbox) placeIn(ctx context.Context, base string, n Needs, fill func(*Place) error) (*Place, error) {
-	p, err := s.newPlace(base, n)
+	p, err := s.newPlace(ctx, base, n)
 	if err != nil {
 		return nil, err
 	}
@@ -73,12 +76,12 @@ func (s *Sandbox) placeIn(ctx context.Context, base string, n Needs, fill func(*
 }
 
 // newPlace makes an empty place with its executor.
-func (s *Sandbox) newPlace(base string, n Needs) (*Place, error) {
+func (s *Sandbox) newPlace(ctx context.Context, base string, n Needs) (*Place, error) {
 	root, err := os.MkdirTemp(base, "p")
 	if err != nil {
 		return nil, &Error{Class: "sandbox", What: "make a place", Err: err}
 	}
-	p := &Place{sandbox: s, Folders: Folders{
+	p := &Place{sandbox: s, Folders: executor.Folders{
 		Root: root,
 		Work: filepath.Join(root, "work"),
 		Home: filepath.Join(root, "home"),
@@ -87,7 +90,8 @@ func (s *Sandbox) newPlace(base string, n Needs) (*Place, error) {
 	if !n.Environment.empty() {
 		p.Folders.Env = filepath.Join(root, "env")
 	}
-	p.Env = append(n.Environment.vars(p.Folders.Env), n.Env...)
+	p.Inside = s.Places.Inside(p.Folders)
+	p.Env = append(n.Environment.vars(p.Inside.Env), n.Env...)
 	// Home and tmp are made by whoever needs them first: the executor for a command, or Equip. Many places never do.
 	for _, dir := range []string{p.Work, p.Folders.Env} {
 		if dir != "" && err == nil {
@@ -95,10 +99,10 @@ func (s *Sandbox) newPlace(base string, n Needs) (*Place, error) {
 		}
 	}
 	if err == nil {
-		p.Exec, err = s.NewExecutor(p.Folders, p.Env)
+		p.Exec, err = s.Places.Open(ctx, executor.Spec{Folders: p.Folders, Env: p.Env, Network: n.Network, Label: n.Label})
 	}
 	if err != nil {
-		return nil, errors.Join(&Error{Class: "sandbox", What: "make a place", Err: err}, p.Close(context.Background()))
+		return nil, errors.Join(&Error{Class: "sandbox", What: "make a place", Err: err}, p.Close(context.WithoutCancel(ctx)))
 	}
 	return p, nil
 }
@@ -284,7 +288,8 @@ func (e *entry) isIn(tree fs.FS, name string) bool {
 }
 
 // Equip puts the skills and the instructions of a condition into the home of a place, outside its tree. It returns the
-// folder that holds one folder a skill, and the path of the instructions; what the condition lacks is empty.
+// folder that holds one folder a skill, and the path of the instructions, as an agent sees them; what the condition lacks
+// is empty.
 func (s *Sandbox) Equip(ctx context.Context, p *Place, base string, skills []string, instructions string) (skillsDir, instructionsFile string, err error) {
 	const shelf = ".assay"
 	if len(skills) == 0 && instructions == "" {
@@ -312,14 +317,14 @@ func (s *Sandbox) Equip(ctx context.Context, p *Place, base string, skills []str
 			return "", "", wrap("sandbox", "condition "+skill, fmt.Errorf("two skills are named %s", name))
 		}
 		seen[name] = true
-		skillsDir = filepath.Join(p.Home, shelf, "skills")
+		skillsDir = path.Join(p.Inside.Home, shelf, "skills")
 		if err := put(skill, path.Join(shelf, "skills", name)); err != nil {
 			return "", "", err
 		}
 	}
 	if instructions != "" {
 		name := path.Join(shelf, path.Base(instructions))
-		instructionsFile = filepath.Join(p.Home, name)
+		instructionsFile = path.Join(p.Inside.Home, name)
 		if err := put(instructions, name); err != nil {
 			return "", "", err
 		}

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/assay-ci/assay/internal/executor"
 	"github.com/assay-ci/assay/internal/suite"
 	"github.com/google/go-cmp/cmp"
 )
@@ -164,7 +163,7 @@ func TestFailedOpenLeavesNothing(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, map[string]string{"f/a": ""})
 	src := resolve(t, s, folderCase("f"))
-	s.NewExecutor = func(Folders, []string) (executor.Executor, error) { return nil, errors.New("no daemon") }
+	s.Places = shells{fail: errors.New("no daemon")}
 	_, err := s.Open(t.Context(), src, Needs{})
 	var broken *Error
 	if !errors.As(err, &broken) || broken.Class != "sandbox" || !strings.Contains(err.Error(), "no daemon") {

@@ -31,20 +31,20 @@ import (
 
 // Options configure a Sandbox. Folders are made with mode 0700.
 type Options struct {
-	Suite   string   // host path of the folder that suite paths are relative to
-	Base    string   // the same of the files of the base revision; empty: no condition reads from there
-	Scratch string   // places are made below it
-	Memory  string   // a folder in memory where they are made while it has room; empty: none. See MemoryFolder
-	Cache   string   // verified sources and environments are kept below it
-	Allow   []string // private hosts that sources may name
-	// NewExecutor makes the executor of a place whose folders exist.
-	NewExecutor func(p Folders, env []string) (executor.Executor, error)
+	Suite   string           // host path of the folder that suite paths are relative to
+	Base    string           // the same of the files of the base revision; empty: no condition reads from there
+	Scratch string           // places are made below it
+	Memory  string           // a folder in memory where they are made while it has room; empty: none. See MemoryFolder
+	Cache   string           // verified sources and environments are kept below it
+	Allow   []string         // private hosts that sources may name
+	Places  Places           // a started executor.Backend
+	Network executor.Network // what agents reach; everybody else in a place reaches nothing, where that can be enforced
 }
 
-// Folders are the host paths of a place.
-type Folders struct {
-	Root, Work, Home, Tmp string
-	Env                   string // what an environment made; empty when the case has none
+// Places is the part of an executor.Backend that makes places.
+type Places interface {
+	Open(ctx context.Context, s executor.Spec) (executor.Executor, error)
+	Inside(f executor.Folders) executor.Folders
 }
 
 // A File is one entry of a tree that is laid out in a grading place.

@@ -23,7 +23,7 @@ import (
 
 // shell is the least executor that can run the commands of a place.
 type shell struct {
-	folders Folders
+	folders executor.Folders
 	env     []string
 	closed  int
 }
@@ -50,6 +50,17 @@ func (s *shell) Run(ctx context.Context, c executor.Command) (executor.Exit, err
 func (s *shell) Files() executor.FS          { return nil }
 func (s *shell) Close(context.Context) error { s.closed++; return nil }
 
+// shells makes places of shells.
+type shells struct{ fail error }
+
+func (s shells) Open(_ context.Context, p executor.Spec) (executor.Executor, error) {
+	if s.fail != nil {
+		return nil, s.fail
+	}
+	return &shell{folders: p.Folders, env: p.Env}, nil
+}
+func (shells) Inside(f executor.Folders) executor.Folders { return f }
+
 // newSandbox returns a sandbox whose suite folder holds files (path → text).
 func newSandbox(t testing.TB, files map[string]string, allow ...string) *Sandbox {
 	t.Helper()
@@ -60,9 +71,7 @@ func newSandbox(t testing.TB, files map[string]string, allow ...string) *Sandbox
 		Scratch: filepath.Join(dir, "scratch"),
 		Cache:   filepath.Join(dir, "cache"),
 		Allow:   allow,
-		NewExecutor: func(p Folders, env []string) (executor.Executor, error) {
-			return &shell{folders: p, env: env}, nil
-		},
+		Places:  shells{},
 	})
 	if err != nil {
 		t.Fatal(err)

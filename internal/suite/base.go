@@ -231,6 +231,7 @@ func (l *loader) restrain(d *doc, s *Suite) {
 		{"limits", head.Limits, base.Limits},
 		{"budget", head.Budget, base.Budget},
 		{"interaction", string(head.Interaction.Block.Canonical()), string(base.Interaction.Block.Canonical())},
+		{"executor", string(head.Executor.Block.Canonical()), string(base.Executor.Block.Canonical())},
 		{"availability", head.Availability, base.Availability},
 		{"gate", head.Gate.settings(), base.Gate.settings()},
 		{"environment", string(head.Environment.Block.Canonical()), string(base.Environment.Block.Canonical())},

@@ -94,6 +94,9 @@ func (s *Suite) digest() string {
 		s.Name, harnesses, conditions, cases, s.Trials, s.Retries, s.Budget, json.RawMessage(s.Interaction.Canonical()),
 		s.Availability, gate,
 	})
+	if plain := (Block{Kind: "host"}); string(s.Executor.Canonical()) != string(plain.Canonical()) {
+		all.value("executor", json.RawMessage(s.Executor.Canonical()))
+	}
 	return all.String()
 }
 

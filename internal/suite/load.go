@@ -32,6 +32,7 @@ type suiteFile struct {
 	Interaction  interaction `yaml:"interaction" doc:"how the questions of an agent are answered"`
 	Availability string      `yaml:"availability" default:"required" rule:"oneof=required optional" doc:"whether an unreachable source stops the run, or skips its cells"`
 	Gate         Gate        `yaml:"gate" doc:"when a change is let through"`
+	Executor     executor    `yaml:"executor" doc:"where agents and graders run"`
 	Environment  environment `yaml:"environment" doc:"what is installed before the agent starts"`
 	Assertions   []Assertion `yaml:"assertions" doc:"assertions of every case that has none of its own"`
 	Threshold    float64     `yaml:"threshold" default:"1" rule:"min=0,max=1" doc:"score that a cell must reach"`
@@ -68,6 +69,10 @@ type interaction struct {
 
 type environment struct {
 	Block Block `yaml:"type,kind" default:"none" doc:"how it is made"`
+}
+
+type executor struct {
+	Block Block `yaml:"type,kind" default:"host" doc:"what its places are"`
 }
 
 // caseFile is case.yaml as it is written. Fields that the suite gives defaults for are filled before decoding.
@@ -111,6 +116,7 @@ const (
 	ForPolicy
 	ForEnvironment
 	ForAssertion
+	ForExecutor
 )
 
 // An Owner builds a block and returns the faults that only the room of its kind can find: a kind that nobody knows, a
@@ -287,7 +293,7 @@ func (l *loader) settings(d *doc, s *Suite) {
 	l.partial = len(d.problems) > 0
 	s.Name, s.Trials, s.Retries = raw.Name, raw.Matrix.Trials, raw.Retries
 	s.Limits, s.Budget, s.Gate, s.Availability = raw.Limits, raw.Budget, raw.Gate, raw.Availability
-	s.Interaction = raw.Interaction.Block
+	s.Interaction, s.Executor = raw.Interaction.Block, raw.Executor.Block
 	if strings.ContainsFunc(raw.Name, unicode.IsControl) || len(raw.Name) > 100 {
 		d.fault("name", "name: want one line of at most 100 bytes", "")
 	}
@@ -297,6 +303,7 @@ func (l *loader) settings(d *doc, s *Suite) {
 		l.ask(d, ForHarness, h.Block)
 	}
 	l.ask(d, ForPolicy, raw.Interaction.Block)
+	l.ask(d, ForExecutor, raw.Executor.Block)
 	l.ask(d, ForEnvironment, raw.Environment.Block)
 	l.askAssertions(d, raw.Assertions)
 }

@@ -25,6 +25,7 @@ type Suite struct {
 	Limits       Limits
 	Budget       Budget
 	Interaction  Block // kind: the responder's policy
+	Executor     Block // kind "host" when absent
 	Availability string
 	Gate         Gate
 	HeadGate     *Gate    // what the work tree's suite.yaml says, when [Base].Rules took another gate from the base
