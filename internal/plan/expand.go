@@ -78,7 +78,7 @@ func caseCells(s *suite.Suite, sel Selection, in input, c suite.Case, harness, m
 	}
 	var cells []Cell
 	for _, cond := range s.Conditions {
-		if !selects(sel.Conditions, cond.ID) {
+		if cond.Spare || !selects(sel.Conditions, cond.ID) {
 			continue
 		}
 		in.Condition = cond.Digest
@@ -135,6 +135,35 @@ func (p *Plan) Again(s *suite.Suite, sel Selection, slots []Slot, trials int) []
 		}
 	}
 	order(cells, p.Seed)
+	return cells
+}
+
+// Twins lists the wanted cells of the plan once more, in their order, with the base version of their condition and the given
+// phase. Cells whose condition has none are left out.
+func (p *Plan) Twins(s *suite.Suite, sel Selection, phase string, wanted func(Cell) bool) []Cell {
+	inputs, cases, twins := make(map[string]input), make(map[string]suite.Case), make(map[string]suite.Condition)
+	for _, h := range s.Harnesses {
+		inputs[h.ID] = newInput(s, h, sel)
+	}
+	for _, c := range s.Cases {
+		cases[c.ID] = c
+	}
+	for _, c := range s.Conditions {
+		if c.TwinOf != "" {
+			twins[c.TwinOf] = c
+		}
+	}
+	var cells []Cell
+	for _, c := range p.Cells {
+		twin, ok := twins[c.Condition]
+		if !ok || !wanted(c) {
+			continue
+		}
+		in := inputs[c.Harness]
+		in.Condition = twin.Digest
+		in.Cell = Cell{Case: c.Case, Harness: c.Harness, Model: c.Model, Condition: twin.ID, Trial: c.Trial, Phase: phase}
+		cells = append(cells, in.cell(cases[c.Case], sel))
+	}
 	return cells
 }
 
@@ -249,7 +278,9 @@ func (sel Selection) check(s *suite.Suite) error {
 		models = append(models, h.Models...)
 	}
 	for _, c := range s.Conditions {
-		conditions = append(conditions, c.ID)
+		if !c.Spare {
+			conditions = append(conditions, c.ID)
+		}
 	}
 	for _, f := range []struct {
 		what     string

@@ -13,11 +13,18 @@ type Cell struct {
 	Trial     int    `json:"trial"`           // from 1
 	Key       string `json:"key"`             // digest of all that may change what the agent does
 	GradeKey  string `json:"grade_key"`       // digest of all that may change how it is graded, Key included
-	Phase     string `json:"phase,omitempty"` // "" (screen) or "confirm"
+	Phase     string `json:"phase,omitempty"` // "" (screen) or one of Phases
 }
 
-// Confirm is the phase of fresh trials of cases that are run again.
-const Confirm = "confirm"
+// The phases of cells that are added to a plan once its own cells have shown something.
+const (
+	Drift   = "drift"   // first trials of a base version, to see whether stored results of it still hold
+	Rerun   = "rerun"   // all its other trials, when they do not, or would convict
+	Confirm = "confirm" // fresh trials of the worst cases
+)
+
+// Phases are those of added cells, in the order in which they run.
+var Phases = []string{Drift, Rerun, Confirm}
 
 // Arm names the cell's arm: harness, model and condition.
 func (c Cell) Arm() Arm { return Arm{c.Harness, c.Model, c.Condition} }

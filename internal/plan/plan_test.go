@@ -92,6 +92,39 @@ func TestAddingACaseMovesNoPair(t *testing.T) {
 }
 
 // Golden keys: a key that changes by accident makes every user's ledger worthless. Change them only with `format`.
+// Spare base versions move no cell of the plan, and are run with its trials and keys of their own.
+func TestTwins(t *testing.T) {
+	s := small(2)
+	alone := expand(t, s, Selection{})
+	s.Conditions = append(s.Conditions, suite.Condition{ID: "with.base", TwinOf: "with", Spare: true, Digest: "c2"})
+	p, err := Expand(s, Selection{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(alone, p.Cells); diff != "" {
+		t.Errorf("the plan (-alone +with spare):\n%s", diff)
+	}
+	if _, err := Expand(s, Selection{Conditions: []string{"with.base"}}); err == nil {
+		t.Error("a spare base version can be selected")
+	}
+	first := p.Twins(s, Selection{}, Drift, func(c Cell) bool { return c.Trial == 1 && c.Harness == "h2" })
+	if len(first) != 2 {
+		t.Fatalf("%v, want one trial of two cases; the condition without has no base version", first)
+	}
+	keys := make(map[string]bool)
+	for _, c := range slices.Concat(p.Cells, first, p.Twins(s, Selection{}, Rerun, func(Cell) bool { return true })) {
+		if keys[c.Key] {
+			t.Errorf("two cells have the key of %v", c)
+		}
+		keys[c.Key] = true
+	}
+	for _, c := range first {
+		if c.Condition != "with.base" || c.Phase != Drift || c.Trial != 1 || c.Harness != "h2" || c.GradeKey == "" {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
 func TestGoldenKeys(t *testing.T) {
 	cells := expand(t, small(1), Selection{Trials: 1, Harnesses: []string{"h2"}, Executor: "host", Versions: map[string]string{"h2": "1.0"}})
 	var got []string

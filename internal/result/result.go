@@ -272,6 +272,7 @@ type Condition struct {
 	Baseline bool   `json:"baseline"`
 	Digest   string `json:"digest"`
 	TwinOf   string `json:"twin_of,omitempty"` // the condition that this one is the base version of
+	Spare    bool   `json:"spare,omitempty"`   // it was run only because stored results of the base were to be checked
 }
 
 // A Case is one case of the run, with its place in the suite's files.

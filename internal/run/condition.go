@@ -59,7 +59,7 @@ func (k *Kit) proofOf(c plan.Cell) (proof, error) {
 	}
 	var others []part
 	for _, cond := range k.suite.Conditions {
-		if cond.ID != c.Condition {
+		if cond.ID != c.Condition && !cond.Spare { // a spare one must change nothing for the others
 			parts, err := k.parts(cond, c)
 			if err != nil && !errors.As(err, new(*fault)) {
 				return proof{}, err

@@ -101,7 +101,7 @@ func (k *Kit) Unmatched(ctx context.Context) (suite.Problems, error) {
 // change it. It is not known either when it lies in a repository that was not fetched, or that no place can be made of: the
 // cells say why. No cell may run yet.
 func (k *Kit) sourceTree(ctx context.Context, t *task) (tree diffscope.Tree, known bool, err error) {
-	isBare := func(c suite.Condition) bool { return len(c.Files) == 0 }
+	isBare := func(c suite.Condition) bool { return !c.Spare && len(c.Files) == 0 }
 	if len(t.Setup) > 0 || t.env != nil || !slices.ContainsFunc(k.suite.Conditions, isBare) {
 		return diffscope.Tree{}, false, nil
 	}

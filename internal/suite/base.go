@@ -20,6 +20,9 @@ type Base struct {
 	// Paired adds a twin to each condition that reads files and does not read them from the base anyway: the same settings,
 	// with the files of the base. What the base does not have, the twin does without; where it has nothing, there is no twin.
 	Paired bool
+	// Spare adds the same twins to be run only when results of the base must be measured again. They change nothing of the
+	// suite: see [Condition].Spare.
+	Spare bool
 	// Rules is there when the work tree is not trusted. It returns the files of the revision whose suite.yaml holds, all but
 	// its conditions, and of those env and mcp. The cases are the work tree's, but their env is that of the revision's, and
 	// their limits and trials are never above. So a change from a stranger can be measured without letting it say where keys
@@ -80,9 +83,14 @@ func (l *loader) twin(d *doc, raw conditionRow, at, head string) (c Condition, o
 	r := reading{d: d, at: at, files: f, lenient: true}
 	of := raw.ID
 	raw.ID, raw.Baseline, raw.From = of+twinSuffix, false, "base"
+	spare := !l.base.Paired
+	if spare {
+		raw.From = "" // its digest is the one that the condition had when the base was measured
+	}
 	c, content := r.condition(raw)
-	c.TwinOf = of
+	c.From, c.TwinOf, c.Spare = "base", of, spare
 	switch {
+	case c.Spare: // nobody asked for it, so what it lacks is told where it is run
 	case r.found == 0:
 		d.warn(at, "condition "+quote(of)+" is new with this change, so it has no base version to be compared with", "")
 	case len(r.absent) > 0:

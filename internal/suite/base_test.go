@@ -178,6 +178,24 @@ func TestPairedSaysWhatIsTheSame(t *testing.T) {
 	}
 }
 
+// A spare twin lies ready and changes nothing: neither the digest nor what is said of the suite.
+func TestSpareTwins(t *testing.T) {
+	head, base := twoVersions("    - {id: with, skills: [../skills/fixing]}\n    - {id: fresh, instructions: ../new.md}\n    - {id: none, baseline: true}\n")
+	put(head, "new.md", "new\n")
+	spare := against(base)
+	spare.Spare = true
+	s, alone, twins := mustLoad(t, head, spare), mustLoad(t, head, against(base)), mustLoad(t, head, paired(base))
+	if s.Digest != alone.Digest || s.Digest == twins.Digest || len(s.Warnings) != 0 {
+		t.Errorf("digest %s, alone %s, paired %s; warnings %v", s.Digest, alone.Digest, twins.Digest, s.Warnings)
+	}
+	want := slices.Clone(twins.Conditions)
+	head["skills/fixing/SKILL.md"] = base["skills/fixing/SKILL.md"] // as when the base was measured
+	want[1].Spare, want[1].Digest = true, mustLoad(t, head, against(base)).Conditions[0].Digest
+	if diff := cmp.Diff(want, s.Conditions, blocks); diff != "" || want[1].TwinOf != "with" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+}
+
 func TestPairedFaults(t *testing.T) {
 	head, base := twoVersions("    - {id: with, baseline: true, skills: [../skills/fixing]}\n    - {id: With.base, env: {A: \"1\"}}\n")
 	put(head, "evals/suite.yaml", strings.ReplaceAll(string(head["evals/suite.yaml"].Data), "With.base", "with.base"))

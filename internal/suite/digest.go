@@ -83,6 +83,9 @@ func (s *Suite) digest() string {
 		harnesses = append(harnesses, []any{h.ID, h.Models, json.RawMessage(h.Block.Canonical())})
 	}
 	for _, c := range s.Conditions {
+		if c.Spare {
+			continue
+		}
 		conditions = append(conditions, []any{c.ID, c.Baseline, c.Digest})
 	}
 	for _, c := range s.Cases {

@@ -388,7 +388,7 @@ func (l *loader) conditions(d *doc, s *Suite) {
 		}
 		head, content := l.condition(d, raw, at)
 		s.Conditions = append(s.Conditions, head)
-		if l.base.Paired && raw.From == "" && raw.readsFiles() {
+		if (l.base.Paired || l.base.Spare) && raw.From == "" && raw.readsFiles() {
 			if twin, ok := l.twin(d, raw, at, content); ok {
 				s.Conditions = append(s.Conditions, twin)
 			}

@@ -48,7 +48,8 @@ type Condition struct {
 	ID           string
 	Baseline     bool
 	From         string // where the files below are read: "" (the work tree) or "base"
-	TwinOf       string // id of the condition that this is the base version of, when [Base].Paired made it
+	TwinOf       string // id of the condition that this is the base version of, when [Base].Paired or Spare made it
+	Spare        bool   // a twin of [Base].Spare: it is in no digest of the suite and in no plan by itself, and its own is that of TwinOf at the base
 	CopyOf       string // id of the condition that this is a copy of, which --aa made; agents are told that name
 	Skills       []string
 	Instructions string
