@@ -16,6 +16,7 @@ type arm struct {
 	baseline, simulated bool
 	cases               map[string]*caseCells
 	fresh               map[string]Coverage // trials of the cases that were run again, by name
+	drift               map[string]Coverage // trials that check stored results of the arm; they are in cases too
 	models, versions    map[string]bool     // as reported by scored cells
 	cost                Cost
 	beside              BesideCost
@@ -117,6 +118,13 @@ func (a *arm) addFresh(name string, r *record) {
 	}
 	c.add(r)
 	a.fresh[name] = c
+}
+
+// addDrift counts a planned cell that checks stored results.
+func (a *arm) addDrift(name string, r *record) {
+	c := a.drift[name]
+	c.add(r)
+	a.drift[name] = c
 }
 
 // add counts a planned cell; r is nil when there is no result. Share is left to plus.
@@ -235,6 +243,10 @@ func (a *arm) ofCase(name string) CaseArm {
 	if fresh, ok := a.fresh[name]; ok {
 		fresh.Share = share(fresh.Scored, fresh.Planned)
 		out.Confirm = &fresh
+	}
+	if drift, ok := a.drift[name]; ok {
+		drift.Share = share(drift.Scored, drift.Planned)
+		out.Drift = &drift
 	}
 	if lo, hi, err := stats.Wilson(c.count.Passed, c.count.Scored, confidence); err == nil { // no error: there is a rate
 		out.PassRate = &Estimate{a.screen(name).Rate(), &lo, &hi, c.count.Scored}

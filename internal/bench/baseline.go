@@ -15,7 +15,14 @@ import (
 type Stored struct {
 	Benchmark *Benchmark // nil: none was found
 	Origin    Origin
-	lone      bool // each side has one arm, and they pair whatever they are called
+	Cached    bool          // a run takes it for its baseline: it may acquit, and convicts nobody without being run again
+	MaxAge    time.Duration // between both runs, above which it is stale; 0: any
+	lone      bool          // each side has one arm, and they pair whatever they are called
+}
+
+// Measured tells whether the stored run had a condition of this name and digest: then running that again measures the same.
+func (s Stored) Measured(condition, digest string) bool {
+	return s.Benchmark != nil && digest != "" && s.Benchmark.Fingerprint.digestOf(condition) == digest
 }
 
 // An Origin says where a stored baseline came from, or why there is none.
@@ -24,9 +31,11 @@ type Origin struct {
 	SHA      string       `json:"sha"`    // the commit that was measured; empty when not known
 	URL      string       `json:"url"`
 	Created  *time.Time   `json:"created"`
-	Behind   int          `json:"behind"` // commits between the exact merge base and SHA
-	Why      string       `json:"why"`    // of none: what was looked for, and what to do
-	Reason   string       `json:"reason"` // of none: no_baseline or stale_baseline; could also be that nobody could look
+	Behind   int          `json:"behind"`                // commits between the exact merge base and SHA
+	Why      string       `json:"why"`                   // of none: what was looked for, and what to do
+	Reason   string       `json:"reason"`                // of none: no_baseline or stale_baseline; could also be that nobody could look
+	Cached   bool         `json:"cached,omitempty"`      // the run took it for its baseline; see Stored
+	Ageless  bool         `json:"age_unknown,omitempty"` // its age was to be held against a limit, and is not known
 	Rejected []Rejected   `json:"rejected"`
 	Gate     *result.Gate `json:"gate"` // that the baseline was planned under, when it is not this run's; set by Against
 }
@@ -57,17 +66,37 @@ func (b Benchmark) Against(s Stored) Benchmark {
 		s.Benchmark, origin.Source = nil, "none"
 		origin.Why = cmp.Or(origin.Why, "the stored results come from a run that is not trusted; measure the baseline again")
 	}
+	if s.Benchmark != nil && s.MaxAge > 0 {
+		age, known := b.ageOf(origin)
+		origin.Ageless = !known
+		if known && age > s.MaxAge {
+			s.Benchmark, origin.Source, origin.Reason = nil, "none", staleBaseline
+			origin.Why = fmt.Sprintf("the stored baseline is %.1f days old, more than %.0f; measure it again", days(age), days(s.MaxAge))
+		}
+	}
 	planned := b.planned()
 	if s.Benchmark != nil {
 		if g := s.Benchmark.planned(); !reflect.DeepEqual(g, planned) {
 			origin.Gate = &g
 		}
 	}
+	origin.Cached = s.Cached && s.Benchmark != nil
 	b.Origin = &origin
 	pairings := slices.DeleteFunc(b.pairings(), func(p pairing) bool { return p.axis == axisBaseline })
 	b.settle(append(pairings, b.withStored(s, pairings)...), b.Gate.Settings, planned)
 	return b
 }
+
+// ageOf is how long before this run a stored baseline was measured. The clock is not asked, so that judging the same results
+// again says the same.
+func (b Benchmark) ageOf(o Origin) (age time.Duration, known bool) {
+	if o.Created == nil || b.Metadata.Timestamp == nil {
+		return 0, false
+	}
+	return b.Metadata.Timestamp.Sub(*o.Created), true
+}
+
+func days(age time.Duration) float64 { return age.Hours() / 24 }
 
 // withStored are the pairings of the arms with those of the stored benchmark, which may be nil. others are all other
 // pairings.
@@ -88,7 +117,10 @@ func (b Benchmark) withStored(s Stored, others []pairing) []pairing {
 		switch {
 		case r.isTwin(a.ArmID):
 		case found:
-			out = append(out, b.acrossRuns(stored, base, heads[a.ArmID]))
+			if s.Cached {
+				base = stored.latest(base)
+			}
+			out = append(out, b.acrossRuns(stored, base, heads[a.ArmID], b.checking(s, a.ArmID, heads)))
 		case r.underTest(a.ArmID) && !compared:
 			out = append(out, pairing{
 				axis: axisBaseline, base: a.ArmID, head: a.ArmID, coverage: PairCoverage{Coverage: a.Coverage, Head: a.Coverage},
@@ -112,8 +144,9 @@ func (b Benchmark) noStored(stored *Benchmark) *Reason {
 }
 
 // acrossRuns sets an arm beside its stored self. The base's coverage is over the cases that are the same on both sides,
-// the head's over all that it planned.
-func (b Benchmark) acrossRuns(stored *Benchmark, base, head side) pairing {
+// the head's over all that it planned. twin is the base version of the head that checks the
+// stored one; without any it is empty.
+func (b Benchmark) acrossRuns(stored *Benchmark, base, head, twin side) pairing {
 	p := pairing{axis: axisBaseline, base: base.ArmID, head: head.ArmID}
 	before, now := stored.Fingerprint.digests(), b.Fingerprint.digests()
 	refused := b.notAdmitted()
@@ -153,6 +186,10 @@ func (b Benchmark) acrossRuns(stored *Benchmark, base, head side) pairing {
 	case same == 0:
 		p.obstacle = &Reason{Code: incomparable, Text: "no case is the same on both sides: " + apartText(p.cases)}
 	}
+	if p.obstacle == nil {
+		p.drift = driftOf(p.cases, twin, b.planned().MinCoverage)
+		p.obstacle = p.drift.obstacle()
+	}
 	return p
 }
 
@@ -162,6 +199,16 @@ func (f Fingerprint) digests() map[string]CaseDigest {
 		out[c.Case] = c
 	}
 	return out
+}
+
+// digestOf is the digest of a condition; empty when it is not known.
+func (f Fingerprint) digestOf(condition string) string {
+	for _, c := range f.Conditions {
+		if c.ID == condition {
+			return c.Digest
+		}
+	}
+	return ""
 }
 
 // known tells whether anybody said what was measured.

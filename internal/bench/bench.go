@@ -233,16 +233,20 @@ func (b *Benchmark) gather(m result.Manifest, order *order, cells []*cell, recor
 		if a == nil {
 			a = &arm{
 				id: c.arm(), baseline: c.Condition == order.baseline, simulated: simulated[c.Harness],
-				cases: make(map[string]*caseCells), fresh: make(map[string]Coverage), models: make(map[string]bool), versions: make(map[string]bool),
+				cases: make(map[string]*caseCells), fresh: make(map[string]Coverage), drift: make(map[string]Coverage), models: make(map[string]bool), versions: make(map[string]bool),
 			}
 			arms[c.arm()] = a
 		}
 		r := records[i]
 		records[i] = nil
-		if c.phase() == screenPhase {
-			a.add(c.Case, r)
-		} else {
+		switch c.phase() {
+		case ConfirmPhase:
 			a.addFresh(c.Case, r)
+		case plan.Drift:
+			a.addDrift(c.Case, r)
+			a.add(c.Case, r)
+		default:
+			a.add(c.Case, r)
 		}
 		if r != nil {
 			a.hold(r)
@@ -262,7 +266,7 @@ func (b *Benchmark) gather(m result.Manifest, order *order, cells []*cell, recor
 			continue
 		}
 		b.Runs = append(b.Runs, *r.run)
-		if c.phase() == screenPhase && r.run.Status.Scored() {
+		if c.phase() != ConfirmPhase && r.run.Status.Scored() {
 			scored = append(scored, graded{&b.Runs[len(b.Runs)-1], r.weights})
 		}
 	}

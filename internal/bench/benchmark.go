@@ -216,9 +216,10 @@ type CaseArm struct {
 	Case string `json:"case"`
 	ArmID
 	Coverage     Coverage  `json:"coverage"`
-	Confirm      *Coverage `json:"confirm"`       // trials of the case when it was run again, in no rate; nil: it was not
-	PassRate     *Estimate `json:"pass_rate"`     // with Wilson's interval; n counts trials
-	FilesTouched *float64  `json:"files_touched"` // median of the passed trials; so are the following
+	Confirm      *Coverage `json:"confirm"`         // trials of the case when it was run again, in no rate; nil: it was not
+	Drift        *Coverage `json:"drift,omitempty"` // of a base version: the trials that check stored results; nil: it was not run for that
+	PassRate     *Estimate `json:"pass_rate"`       // with Wilson's interval; n counts trials
+	FilesTouched *float64  `json:"files_touched"`   // median of the passed trials; so are the following
 	LinesChanged *float64  `json:"lines_changed"`
 	LinesAdded   *float64  `json:"lines_added"`
 	LinesRemoved *float64  `json:"lines_removed"`
@@ -259,8 +260,9 @@ type Comparison struct {
 	Metrics        []Metric     `json:"metrics"`        // cost, tokens, time, turns and size beside the verdict; they never gate
 	Split          *Split       `json:"variance_split"` // nil: a case has fewer than two trials on a side, there are fewer than two cases, or nothing scattered
 	Coverage       PairCoverage `json:"coverage"`
-	InfraSkewP     *float64     `json:"infra_skew_p"` // two-sided: errored cells fall on one side
-	WorstCase      *WorstCase   `json:"worst_case"`   // nil when nothing is missing, or nothing could be compared
+	Drift          *Drift       `json:"drift,omitempty"` // of axis baseline: whether the stored trials still hold; nil: nobody looked
+	InfraSkewP     *float64     `json:"infra_skew_p"`    // two-sided: errored cells fall on one side
+	WorstCase      *WorstCase   `json:"worst_case"`      // nil when nothing is missing, or nothing could be compared
 	Unpaired       []Unpaired   `json:"unpaired"`
 	Verdict        Verdict      `json:"verdict"`
 	ExitCode       int          `json:"exit_code"` // as if it were alone
@@ -288,6 +290,16 @@ type Split struct {
 	Chance float64 `json:"chance"` // part that more trials shrink
 	Cases  float64 `json:"cases"`  // part that only more cases shrink
 	Advice string  `json:"advice"` // trials or cases, whose part is more than twice the other, or both: what to buy to see smaller effects
+}
+
+// A Drift is the check of stored trials against one fresh trial of the base version on each case. It is over the cases with
+// a scored trial of both.
+type Drift struct {
+	NCases int      `json:"n_cases"`
+	Stored Passes   `json:"stored"`
+	Fresh  Passes   `json:"fresh"`
+	P      *float64 `json:"p"`    // two-sided, exact; nil: too few of the fresh trials were scored to say anything
+	Seen   bool     `json:"seen"` // p is at most 0.05: the stored trials are dropped
 }
 
 // A Side is one arm of a comparison.
@@ -368,7 +380,7 @@ type Run struct {
 	Model         string             `json:"model"`
 	Condition     string             `json:"condition"`
 	Trial         int                `json:"trial"`
-	Phase         string             `json:"phase"` // screen or confirm; confirm trials are in no rate
+	Phase         string             `json:"phase"` // screen, confirm, or of a base version drift or rerun; confirm trials are in no rate
 	Status        result.Status      `json:"status"`
 	Class         string             `json:"class,omitempty"`
 	Reason        string             `json:"reason,omitempty"`
@@ -708,7 +720,7 @@ func (b Benchmark) sound() error {
 	seen := make(map[CaseArm]bool)
 	for _, c := range b.CaseArms {
 		slot := CaseArm{Case: c.Case, ArmID: c.ArmID}
-		if !c.Coverage.sound() || c.Confirm != nil && !c.Confirm.sound() || seen[slot] {
+		if !c.Coverage.sound() || c.Confirm != nil && !c.Confirm.sound() || c.Drift != nil && !c.Drift.sound() || seen[slot] {
 			return fmt.Errorf("the counts of case %s of arm %s do not add up", clip(c.Case), clip(c.String()))
 		}
 		seen[slot] = true
@@ -740,6 +752,10 @@ func (c Coverage) sound() bool {
 	return c.Scored == c.Passed+c.Failed && c.Planned == c.Scored+c.Errored+c.Skipped+c.Pending
 }
 
+func (p Passes) sound() bool {
+	return p.Passed >= 0 && p.Passed <= p.N && p.Errored >= 0 && p.N+p.Errored <= p.Planned && p.Planned <= mostOfArm
+}
+
 func (c Comparison) sound() error {
 	seen, cells := make(map[string]bool), 0
 	check := func(name string, sides ...Passes) error {
@@ -748,7 +764,7 @@ func (c Comparison) sound() error {
 		}
 		seen[name] = true
 		for _, s := range sides {
-			if s.Passed < 0 || s.Passed > s.N || s.Errored < 0 || s.N+s.Errored > s.Planned || s.Planned > mostOfArm {
+			if !s.sound() {
 				return fmt.Errorf("the counts of case %s do not add up", clip(name))
 			}
 			cells += s.Planned
@@ -773,6 +789,8 @@ func (c Comparison) sound() error {
 		}
 	}
 	switch {
+	case c.Drift != nil && (!c.Drift.Stored.sound() || !c.Drift.Fresh.sound()):
+		return errors.New("the counts of its check for drift do not add up")
 	case cells > 2*mostOfArm:
 		return fmt.Errorf("more than %d cells", 2*mostOfArm)
 	case !c.Coverage.sound() || !c.Coverage.Base.sound() || !c.Coverage.Head.sound():

@@ -76,6 +76,7 @@ type pairing struct {
 	cases      []pairedCase // by name
 	coverage   PairCoverage
 	obstacle   *Reason
+	drift      *Drift
 	metrics    []Metric // they depend on no setting, so they are kept when it is judged again
 }
 
@@ -95,6 +96,7 @@ type side struct {
 	Arm
 	cases map[string]Coverage
 	fresh map[string]Coverage // of the cases that were run again
+	drift map[string]Coverage // trials that check stored results
 	all   map[string]*CaseArm
 }
 
@@ -102,13 +104,16 @@ type side struct {
 func (b Benchmark) sides() map[ArmID]side {
 	out := make(map[ArmID]side, len(b.Arms))
 	for _, a := range b.Arms {
-		out[a.ArmID] = side{a, make(map[string]Coverage), make(map[string]Coverage), make(map[string]*CaseArm)}
+		out[a.ArmID] = side{a, make(map[string]Coverage), make(map[string]Coverage), make(map[string]Coverage), make(map[string]*CaseArm)}
 	}
 	for i, c := range b.CaseArms {
 		if s, ok := out[c.ArmID]; ok {
 			s.cases[c.Case], s.all[c.Case] = c.Coverage, &b.CaseArms[i]
 			if c.Confirm != nil {
 				s.fresh[c.Case] = *c.Confirm
+			}
+			if c.Drift != nil {
+				s.drift[c.Case] = *c.Drift
 			}
 		}
 	}
@@ -152,7 +157,7 @@ func lostCondition(base, head Arm) *Reason {
 
 // pairing is what the comparison was made from.
 func (c Comparison) pairing() pairing {
-	p := pairing{axis: c.Axis, base: c.Base.ID, head: c.Head.ID, coverage: c.Coverage, obstacle: c.Obstacle, metrics: c.Metrics}
+	p := pairing{axis: c.Axis, base: c.Base.ID, head: c.Head.ID, coverage: c.Coverage, obstacle: c.Obstacle, drift: c.Drift, metrics: c.Metrics}
 	for _, x := range c.PCases {
 		one := pairedCase{name: x.Case, base: x.Base, head: x.Head}
 		if x.Confirm != nil {
@@ -192,7 +197,7 @@ func compare(p pairing, g result.Gate, alpha float64) Comparison {
 	c := Comparison{
 		Axis: p.axis, Base: Side{p.base.String(), p.base}, Head: Side{p.head.String(), p.head},
 		Alpha: alpha, Obstacle: p.obstacle, MarginPP: g.MarginPP, NCases: len(p.cases), NPairs: len(paired), Test: "stratified_exact",
-		PCases: []CasePair{}, Metrics: orEmpty(p.metrics), Coverage: p.coverage, InfraSkewP: &e.skewP, Unpaired: orEmpty(unpaired),
+		PCases: []CasePair{}, Metrics: orEmpty(p.metrics), Coverage: p.coverage, Drift: p.drift, InfraSkewP: &e.skewP, Unpaired: orEmpty(unpaired),
 		Verdict: j.verdict, Reasons: j.reasons, Warnings: []Warning{},
 	}
 	if g.Claim == population {

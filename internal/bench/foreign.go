@@ -52,7 +52,7 @@ func ReadRuns(r io.Reader) (Runs, error) {
 		switch {
 		case c.Case == "":
 			return Runs{}, fmt.Errorf("read runs: run %d names no case", i+1)
-		case c.Phase != "" && c.Phase != ConfirmPhase:
+		case c.Phase != "" && !slices.Contains(plan.Phases, c.Phase):
 			return Runs{}, fmt.Errorf("read runs: %s: there is no phase %q", clip(cell(c).String()), clip(x.Phase))
 		case seen[c]:
 			return Runs{}, fmt.Errorf("read runs: two of %s", clip(cell(c).String()))

@@ -141,6 +141,9 @@ func (b Benchmark) inRun() []pairing {
 			switch {
 			case base.ArmID == head.ArmID || base.Harness != head.Harness || base.Model != head.Model:
 			case r.twinOf[base.Condition] == head.Condition:
+				if onlyChecks(sides[base.ArmID], sides[head.ArmID]) {
+					continue
+				}
 				out = append(out, pair(axisTwin, sides[base.ArmID], sides[head.ArmID], refused))
 			case base.Baseline && !head.Baseline:
 				out = append(out, pair(axisCondition, sides[base.ArmID], sides[head.ArmID], refused))
@@ -178,6 +181,7 @@ func (b *Benchmark) settle(pairings []pairing, g, planned result.Gate) {
 		if p.axis == axisBaseline && p.obstacle == nil && !b.Fingerprint.known() {
 			c.warn(noFingerprint, "neither side says what was measured, and how, so they were compared as they are")
 		}
+		b.warnOfCached(&c)
 		b.Comparisons = append(b.Comparisons, c)
 	}
 	b.decide(g, r)

@@ -67,6 +67,7 @@ const (
 	missingCellsDecide  = "missing_cells_decide"
 	noBaseline          = "no_baseline"
 	staleBaseline       = "stale_baseline"
+	baselineDrifted     = "baseline_drifted"
 	incomparable        = "incomparable"
 	tooFewTrials        = "too_few_trials"
 	tooFewCases         = "too_few_cases"
@@ -96,6 +97,7 @@ var Reasons = []Code{
 	{missingCellsDecide, NoEvidence, "the cells that were not scored could turn the verdict"},
 	{noBaseline, NoEvidence, "there is nothing to compare with"},
 	{staleBaseline, NoEvidence, "the stored baseline is too old to compare with"},
+	{baselineDrifted, NoEvidence, "fresh trials of the base differ from the stored ones, so the stored baseline was dropped"},
 	{incomparable, NoEvidence, "the two sides differ in more than what is under test, or have no case in common"},
 	{tooFewTrials, Underpowered, "no outcome of so few trials could be significant"},
 	{tooFewCases, Underpowered, "only a very large effect could be found with so few cases"},
@@ -118,6 +120,9 @@ const (
 	confirmNotRun        = "confirm_not_run"
 	casesNotAdmitted     = "not_admitted"
 	noFingerprint        = "no_fingerprint"
+	baselineNotRerun     = "baseline_not_rerun"
+	driftNotChecked      = "drift_not_checked"
+	ageNotKnown          = "age_not_known"
 )
 
 // Warnings are all warnings there are.
@@ -130,6 +135,9 @@ var Warnings = []Code{
 	{confirmNotRun, "", "the worst cases were to be run again, and too few of their fresh trials were scored"},
 	{casesNotAdmitted, "", "cases that failed their admission are out of the comparison by name, or cases have no record of one"},
 	{noFingerprint, "", "neither side says what was measured, and how, so they were compared as they are"},
+	{baselineNotRerun, "", "a cached baseline was not run again, so what has drifted since counts as the change's doing"},
+	{driftNotChecked, "", "too few of the fresh trials that check a cached baseline were scored"},
+	{ageNotKnown, "", "nobody knows when the stored baseline was measured, so it may be too old"},
 	{casesDiffer, "", "cases that are not the same on both sides left the comparison; they are listed"},
 }
 
