@@ -258,7 +258,7 @@ func (v *view) origin() string {
 		parts = append(parts, fmt.Sprintf("%d %s before the merge base", o.Behind, plural(o.Behind, "commit", "commits")))
 	}
 	if o.Created != nil {
-		parts = append(parts, "measured "+o.Created.UTC().Format(time.DateOnly)+v.age())
+		parts = append(parts, "measured "+o.Created.UTC().Format(time.DateOnly)+" ("+cachedFor(v.b)+")")
 	}
 	return strings.Join(parts, ", ") + "."
 }
@@ -274,22 +274,6 @@ func sourceName(source string) string {
 		return "a " + source
 	}
 	return Text(source, nameSize)
-}
-
-// age is how long before this run the stored baseline was measured.
-func (v *view) age() string {
-	now := v.b.Metadata.Timestamp
-	if now == nil || now.Before(*v.b.Origin.Created) {
-		return ""
-	}
-	switch days := int(now.Sub(*v.b.Origin.Created).Hours() / 24); days {
-	case 0:
-		return " (the same day)"
-	case 1:
-		return " (a day earlier)"
-	default:
-		return fmt.Sprintf(" (%d days earlier)", days)
-	}
 }
 
 // underTest are the arms that a comparison gates, or all when there is no such comparison.

@@ -141,6 +141,9 @@ func sentences(b bench.Benchmark, m markup) []string {
 	if more := len(order) - len(out); more > 0 {
 		out = append(out, fmt.Sprintf("%d more below.", more))
 	}
+	if text := aboutCached(b, m); text != "" {
+		out = append(out, text)
+	}
 	if b.Gate.Result == "failed" && b.Gate.By != b.Reason.Code {
 		out = append(out, "The gate says no: "+m.text(b.Gate.Text)+".")
 	}
