@@ -382,6 +382,7 @@ func (a *action) stored(ctx context.Context) bench.Stored {
 		File: path.Join(filepath.ToSlash(a.o.Dir), strings.TrimSuffix(filepath.ToSlash(a.o.Suite), "suite.yaml"), "baseline.json"),
 	})
 	a.poster.lost = append(a.poster.lost, lost...)
+	found.Cached = true
 	return found
 }
 

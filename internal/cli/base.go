@@ -36,7 +36,7 @@ type baseRevision struct {
 
 // of is the base as the loader of a suite takes it.
 func (b *baseRevision) of(o workOptions) suite.Base {
-	base := suite.Base{Open: b.open, Paired: o.Paired}
+	base := suite.Base{Open: b.open, Paired: o.Paired, Spare: o.Spare}
 	if o.Untrusted {
 		base.Rules = b.tip
 	}
@@ -113,7 +113,7 @@ func (b *baseRevision) copyOut(s *suite.Suite, scratch string) (dir string, err 
 func withTwins(sel plan.Selection, s *suite.Suite) plan.Selection {
 	chosen := sel.Conditions
 	for _, c := range s.Conditions {
-		if c.TwinOf != "" && slices.ContainsFunc(chosen, func(pattern string) bool {
+		if c.TwinOf != "" && !c.Spare && slices.ContainsFunc(chosen, func(pattern string) bool {
 			ok, _ := path.Match(pattern, c.TwinOf)
 			return ok || pattern == c.TwinOf
 		}) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -27,7 +28,7 @@ func (w *work) confirm(ctx context.Context, x IO, secrets *redact.Redactor, o ru
 		return nil
 	}
 	cells := w.again(suspects)
-	if err := extendManifest(o.Ledger, cells); err != nil {
+	if err := extendManifest(o.Ledger, plan.Confirm, cells, nil); err != nil {
 		return err
 	}
 	does := fmt.Sprintf("running it again, %d fresh trials a side at most", suspects[0].Trials)
@@ -78,30 +79,50 @@ func (w *work) unreachedAgain(cells []plan.Cell, unreached map[string]string) ma
 	}
 	out := maps.Clone(unreached)
 	for _, c := range cells {
-		if text, ok := why[plan.Slot{Case: c.Case, Arm: c.Arm()}]; ok {
+		arm := c.Arm()
+		arm.Condition = w.planned(arm.Condition)
+		if text, ok := why[plan.Slot{Case: c.Case, Arm: arm}]; ok {
 			out[c.Key] = text
 		}
 	}
 	return out
 }
 
-// extendManifest writes down what is run again beside what was planned.
-func extendManifest(l *result.Ledger, cells []plan.Cell) error {
+// extendManifest writes down the cells of a phase, and the conditions that they alone have, beside what was planned. They take
+// the place of those that the phase had. When these were others, what was added after them goes too: it followed from them.
+func extendManifest(l *result.Ledger, phase string, cells []plan.Cell, conditions []result.Condition) error {
 	m, err := result.ReadManifest(l.Dir())
 	if err != nil {
 		return err
 	}
-	planned := slices.Concat(screenCells(m.Cells), cells)
-	if slices.Equal(planned, m.Cells) {
+	at := func(c plan.Cell) int { return slices.Index(plan.Phases, c.Phase) } // the screen has no place in it
+	of := slices.Index(plan.Phases, phase)
+	had := slices.DeleteFunc(slices.Clone(m.Cells), func(c plan.Cell) bool { return c.Phase != phase })
+	same := slices.Equal(had, cells)
+	planned := slices.DeleteFunc(slices.Clone(m.Cells), func(c plan.Cell) bool { return at(c) == of || at(c) > of && !same })
+	planned = append(planned, cells...)
+	slices.SortStableFunc(planned, func(a, b plan.Cell) int { return cmp.Compare(at(a), at(b)) })
+	has := slices.Clone(m.Conditions)
+	for _, c := range conditions {
+		has = append(slices.DeleteFunc(has, func(h result.Condition) bool { return h.ID == c.ID }), c)
+	}
+	if slices.Equal(planned, m.Cells) && slices.Equal(has, m.Conditions) {
 		return nil
 	}
-	m.Cells = planned
+	m.Cells, m.Conditions = planned, has
 	return l.PutManifest(m)
+}
+
+// withoutAdded is a manifest without what was added to it since.
+func withoutAdded(m result.Manifest) result.Manifest {
+	m.Cells = screenCells(m.Cells)
+	m.Conditions = slices.DeleteFunc(slices.Clone(m.Conditions), func(c result.Condition) bool { return c.Spare })
+	return m
 }
 
 // screenCells are the cells that were planned from the start.
 func screenCells(cells []plan.Cell) []plan.Cell {
-	return slices.DeleteFunc(slices.Clone(cells), func(c plan.Cell) bool { return c.Phase == plan.Confirm })
+	return slices.DeleteFunc(slices.Clone(cells), func(c plan.Cell) bool { return c.Phase != "" })
 }
 
 func namesOf(suspects []bench.Suspect) string {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/assay-ci/assay/internal/bench"
 	"github.com/assay-ci/assay/internal/report"
@@ -91,8 +92,11 @@ func readStored(name string) (bench.Stored, error) {
 	if err != nil {
 		return bench.Stored{}, fmt.Errorf("baseline: %w", err)
 	}
-	return bench.Stored{Benchmark: b, Origin: bench.Origin{Source: "file", SHA: b.Metadata.Commit, Created: b.Metadata.Timestamp}}, nil
+	return bench.Stored{Benchmark: b, Origin: bench.Origin{Source: "file", SHA: b.Metadata.Commit, Created: b.Metadata.Timestamp}, MaxAge: maxBaselineAge}, nil
 }
+
+// maxBaselineAge is how much older than a run the baseline may be that it is compared with.
+const maxBaselineAge = 14 * 24 * time.Hour
 
 func readResults(name string) (*bench.Benchmark, error) {
 	if info, err := os.Stat(name); err == nil && !info.IsDir() {

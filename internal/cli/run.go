@@ -200,6 +200,7 @@ func storedFile(want string) (func(context.Context) bench.Stored, error) {
 		return nil, nil
 	case "file":
 		s, err := readStored(name)
+		s.Cached = true
 		return func(context.Context) bench.Stored { return s }, err
 	}
 	return nil, fmt.Errorf("--baseline %s looks on GitHub, which only the action does; name a file: file:PATH", want)
@@ -218,7 +219,9 @@ func measure(ctx context.Context, x IO, o runOptions, watch watch) (*bench.Bench
 	if err := o.check(); err != nil {
 		return nil, usage(err)
 	}
-	w, err := openWork(ctx, x, o.work())
+	opened := o.work()
+	opened.Spare = watch.stored != nil && o.Shard == "" && !opened.Paired && !opened.Twice
+	w, err := openWork(ctx, x, opened)
 	if err != nil {
 		return nil, err
 	}
@@ -265,6 +268,12 @@ func measure(ctx context.Context, x IO, o runOptions, watch watch) (*bench.Bench
 		Unreached: unreached, Fresh: o.Fresh, Regrade: o.Regrade, Progress: watch.event,
 	}
 	ended := execute(ctx, x, secrets, w.kit, cells, options)
+	var stored *bench.Stored
+	if ended == nil && o.Shard == "" && watch.stored != nil {
+		found := watch.stored(ctx)
+		stored = &found
+		ended = w.checkStored(ctx, x, secrets, found, options)
+	}
 	if ended == nil && o.Shard == "" {
 		ended = w.confirm(ctx, x, secrets, options)
 	}
@@ -276,8 +285,8 @@ func measure(ctx context.Context, x IO, o runOptions, watch watch) (*bench.Bench
 		return nil, ledgerError(err)
 	}
 	b.Interrupted = ended != nil
-	if watch.stored != nil && ended == nil && o.Shard == "" {
-		*b = b.Against(watch.stored(ctx))
+	if stored != nil && ended == nil {
+		*b = b.Against(*stored)
 	}
 	if err := writePages(ledger, b); err != nil {
 		return nil, ledgerError(err)
@@ -348,9 +357,7 @@ func (w *work) putManifest(l *result.Ledger, o runOptions) error {
 		}
 	}
 	m.Created, m.Host = old.Created, old.Host
-	screen := old
-	screen.Cells = screenCells(old.Cells)
-	if !o.Fresh && reflect.DeepEqual(normal(screen), normal(m)) {
+	if !o.Fresh && reflect.DeepEqual(normal(withoutAdded(old)), normal(m)) {
 		return nil // what is run again stays in it
 	}
 	m.Created, m.Host = time.Now().UTC().Truncate(time.Second), hostFacts()

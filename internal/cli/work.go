@@ -46,6 +46,7 @@ type workOptions struct {
 	Base      string         // revision that from: base reads: the merge base of it and HEAD; empty: of the default branch
 	Twice     bool           // run the baseline and a copy of it, and no other condition
 	Paired    bool           // give every condition that reads files a twin that reads them from the base
+	Spare     bool           // have the same twins ready, should stored results of the base have to be measured again
 	Untrusted bool           // take what spends, reaches out and judges from the base's suite.yaml
 	Executor  string         // kind of the executor; empty: as the suite says
 	Image     string         // that places are made of; empty: as the suite says
@@ -61,6 +62,9 @@ func openWork(ctx context.Context, x IO, o workOptions) (*work, error) {
 	}
 	base := &baseRevision{repo: p.root, rev: o.Base}
 	s, err := p.load(base.of(o))
+	if err != nil && o.Spare {
+		s, err = loadWithoutSpare(x, p, base, o, err)
+	}
 	if err != nil && !onlyOthersAreBroken(s, o.Select) {
 		return nil, err
 	}
@@ -104,7 +108,11 @@ func (w *work) build(ctx context.Context, x IO, sel plan.Selection, allow []stri
 	if err != nil {
 		return unmeasured(err)
 	}
-	if w.kit, err = run.Build(w.suite, w.project.fsys, box, time.Now); err != nil {
+	w.kit, err = run.Build(w.suite, w.project.fsys, box, time.Now)
+	if err != nil && w.dropSpare(x, err) {
+		w.kit, err = run.Build(w.suite, w.project.fsys, box, time.Now)
+	}
+	if err != nil {
 		return w.project.relate(err)
 	}
 	for _, warning := range w.project.relative(w.kit.Warnings()) {
@@ -258,7 +266,9 @@ func (w *work) manifest() result.Manifest {
 		m.Harnesses = append(m.Harnesses, w.kit.Describe(h))
 	}
 	for _, c := range s.Conditions {
-		m.Conditions = append(m.Conditions, result.Condition{ID: c.ID, Baseline: c.Baseline, Digest: c.Digest, TwinOf: c.TwinOf})
+		if !c.Spare {
+			m.Conditions = append(m.Conditions, conditionOf(c))
+		}
 	}
 	for _, c := range s.Cases {
 		m.Cases = append(m.Cases, result.Case{
@@ -266,4 +276,8 @@ func (w *work) manifest() result.Manifest {
 		})
 	}
 	return m
+}
+
+func conditionOf(c suite.Condition) result.Condition {
+	return result.Condition{ID: c.ID, Baseline: c.Baseline, Digest: c.Digest, TwinOf: c.TwinOf, Spare: c.Spare}
 }
