@@ -450,7 +450,7 @@ func TestManifestRoundTrip(t *testing.T) {
 	}
 }
 
-func TestDirIsSafe(t *testing.T) {
+func TestA32NoTwoCellsShareAFolder(t *testing.T) {
 	seen := map[string]string{}
 	for _, model := range []string{"m", "M", "qwen3:8b", "org/model", "../x", "..", "", "a b", "a-b", "ä", strings.Repeat("x", 300), `a\b`, "m|x"} {
 		c := plan.Cell{Case: "c", Harness: "h", Model: model, Condition: "k", Trial: 1, Key: strings.Repeat("0", 64)}
@@ -462,6 +462,17 @@ func TestDirIsSafe(t *testing.T) {
 		seen[folded] = model
 		if !filepath.IsLocal(dir) || strings.ContainsAny(dir, `\:"<>|*? `) || strings.Count(dir, "/") != 3 {
 			t.Errorf("%q gives %q", model, dir)
+		}
+	}
+	// Names that read the same when they are put together are of other cells, and so in other folders.
+	one := Dir(plan.Cell{Case: "a", Harness: "b-c", Model: "d", Condition: "k", Trial: 1, Key: strings.Repeat("0", 64)})
+	for _, twin := range []plan.Cell{
+		{Case: "a-b", Harness: "c", Model: "d", Condition: "k"}, {Case: "a", Harness: "b", Model: "c-d", Condition: "k"},
+		{Case: "a", Harness: "b/c", Model: "d", Condition: "k"}, {Case: "a", Harness: "b-c~d", Model: "k", Condition: ""},
+	} {
+		twin.Trial, twin.Key = 1, strings.Repeat("0", 64)
+		if Dir(twin) == one {
+			t.Errorf("%+v lies in %s", twin, one)
 		}
 	}
 }

@@ -385,7 +385,7 @@ func bomb() string {
 	return b.String()
 }
 
-func TestHostileFilesAreCheap(t *testing.T) {
+func TestA27HostileFilesAreCheap(t *testing.T) {
 	tests := map[string]string{
 		"alias bomb":    bomb(),
 		"deep nesting":  strings.Repeat("[", 9000) + strings.Repeat("]", 9000),
@@ -411,6 +411,56 @@ func TestHostileFilesAreCheap(t *testing.T) {
 				t.Errorf("it took %d MiB", used>>20)
 			}
 		})
+	}
+}
+
+// TestA27HostileYAML: what another reader of YAML might take for something else is a fault with its place.
+func TestA27HostileYAML(t *testing.T) {
+	tests := map[string]struct{ text, want string }{
+		"a key twice":       {"name: a\nname: b\n", `evals/suite.yaml:2:1: the key "name" stands twice`},
+		"a tag":             {"name: !!python/object x\n", "evals/suite.yaml:1:7: the tag"},
+		"a merge key":       {"a: &a {name: x}\nb:\n  <<: *a\n", "evals/suite.yaml:3:3: merge keys are not supported"},
+		"several documents": {"name: a\n---\nname: b\n", "evals/suite.yaml:2:1: "},
+		"a loop":            {"a: &a [*a]\n", "evals/suite.yaml:1:8: the alias *a stands inside what it names"},
+		"a huge file":       {"name: " + strings.Repeat("a", maxFile), "evals/suite.yaml: the file has more than 1048576 bytes"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			fsys := archive(t, readArchive(t, "testdata/good/small.txtar"))
+			fsys["evals/suite.yaml"] = &fstest.MapFile{Data: []byte(test.text)}
+			if _, err := Load(fsys, "evals", nil); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %.300v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+// TestA32IDs: an id becomes a name of folders and files, so one that is another's twin on some file system, or none at all on
+// another, is a fault.
+func TestA32IDs(t *testing.T) {
+	load := func(ids ...string) error {
+		fsys := archive(t, readArchive(t, "testdata/good/small.txtar"))
+		var text strings.Builder
+		text.WriteString("id: one\nprompt: Fix the bug.\nsource: {path: tree}\nassertions:\n")
+		for _, id := range ids {
+			fmt.Fprintf(&text, "  - {id: %q, type: command, run: make test}\n", id)
+		}
+		fsys["evals/one/case.yaml"] = &fstest.MapFile{Data: []byte(text.String())}
+		_, err := Load(fsys, "evals", nil)
+		return err
+	}
+	for _, id := range []string{"../x", "a/b", `a\b`, "..", ".", "", ".hidden", "-rf", "A", "a b", "a\n", "ä", "con", "nul.txt", "com1", "a.", "a\u202eb", strings.Repeat("a", 65)} {
+		if err := load(id); err == nil || !strings.Contains(err.Error(), "evals/one/case.yaml:5:") {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	for _, twins := range [][2]string{{"a", "a"}, {"a", "A"}, {"k", "\u212a"}} {
+		if err := load(twins[:]...); err == nil || !strings.Contains(err.Error(), "evals/one/case.yaml:6:") {
+			t.Errorf("%q: %v", twins, err)
+		}
+	}
+	if err := load("a-b", "a.b", "a_b", "0", "console", strings.Repeat("a", 64)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -14,6 +14,12 @@ import (
 // MaxLine is the longest line, in bytes without its newline, that [Read] decodes and a [Writer] writes.
 const MaxLine = 16 << 20
 
+// Limits of one trace, beside [MaxLine].
+const (
+	maxLines = 10_000_000
+	maxDepth = 256 // levels of JSON within one line
+)
+
 // A LineError is one line of a trace that is JSON but no event. It is a value in the stream of [Read]: reading goes on.
 type LineError struct {
 	Line int // from 1
@@ -27,13 +33,13 @@ func (e *LineError) Unwrap() error { return e.Err }
 
 // Read yields the events of a trace in their order. No line ends the reading:
 //
-//   - a line that is not JSON, or longer than [MaxLine], is an event of [KindOther] with a note in Text and the head of
+//   - a line that is not JSON, longer than [MaxLine] or nested more than 256 deep is an event of [KindOther] with a note in Text and the head of
 //     the line, as a JSON string, in Raw;
 //   - a line that is JSON but no event is a [LineError] beside a zero Event;
 //   - an event of an unknown kind becomes KindOther, with the whole line in Raw.
 //
-// Bytes that are not UTF-8 become U+FFFD, empty lines are passed over. Only an error of r ends the sequence early; it is
-// the last value.
+// Bytes that are not UTF-8 become U+FFFD, empty lines are passed over. Only an error of r ends the sequence early, or that
+// there are more than ten million lines; it is the last value.
 func Read(r io.Reader) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		in := bufio.NewReaderSize(r, 64<<10)
@@ -52,6 +58,10 @@ func Read(r io.Reader) iter.Seq2[Event, error] {
 			}
 			if err != nil {
 				yield(Event{}, fmt.Errorf("trace line %d: %w", n, err))
+				return
+			}
+			if n == maxLines {
+				yield(Event{}, fmt.Errorf("the trace has more than %d lines", maxLines))
 				return
 			}
 		}
@@ -90,6 +100,9 @@ func parse(line []byte, size int64, n int) (e Event, fault error, ok bool) {
 	if !json.Valid(line) {
 		return foreign(line, fmt.Sprintf("line %d is not JSON", n)), nil, true
 	}
+	if depthOf(line) > maxDepth {
+		return foreign(line, fmt.Sprintf("line %d is nested more than %d deep, and was left out", n, maxDepth)), nil, true
+	}
 	if err := json.Unmarshal(line, &e); err != nil {
 		return Event{}, &LineError{n, err}, true
 	}
@@ -100,6 +113,26 @@ func parse(line []byte, size int64, n int) (e Event, fault error, ok bool) {
 		e.Kind, e.Raw = KindOther, bytes.Clone(line)
 	}
 	return e, nil, true
+}
+
+// depthOf counts the levels of valid JSON.
+func depthOf(line []byte) (deepest int) {
+	depth, quoted := 0, false
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			i++
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
 }
 
 // foreign is the event of a line that could not be read as one.

@@ -97,7 +97,7 @@ func TestReadTellsEveryLine(t *testing.T) {
 	}
 }
 
-func TestReadPassesOverALineThatIsTooLong(t *testing.T) {
+func TestA27ReadPassesOverALineThatIsTooLong(t *testing.T) {
 	t.Parallel()
 	fits := `{"kind":"thinking","text":"` + strings.Repeat("x", trace.MaxLine-29) + `"}`
 	in := fits + "\n" + fits + " \n" + `{"kind":"stop"}`
@@ -111,6 +111,44 @@ func TestReadPassesOverALineThatIsTooLong(t *testing.T) {
 	if n := len(events[1].Raw); n == 0 || n > 2*trace.MaxText || !json.Valid(events[1].Raw) {
 		t.Errorf("raw of the long line has %d bytes", n)
 	}
+}
+
+// TestA27DeepLinesAreLeftOut: brackets count outside of texts alone, and what goes too deep is an event without meaning.
+func TestA27DeepLinesAreLeftOut(t *testing.T) {
+	t.Parallel()
+	nested := func(n int) string {
+		return `{"kind":"other","text":"]]\\\"[[","raw":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + "}"
+	}
+	for _, text := range []string{`[[\"`, strings.Repeat("[", 300)} {
+		in := fmt.Sprintf(`{"kind":"thinking","text":"%s"}`, text) + "\n" + nested(256) + "\n" + nested(257) + "\n"
+		events := readAll(t, strings.NewReader(in))
+		if len(events) != 3 || events[0].Kind != trace.KindThinking || strings.Contains(events[1].Text, "deep") || events[2].Text != "line 3 is nested more than 256 deep, and was left out" {
+			t.Errorf("%d events: %+v", len(events), events)
+		}
+	}
+}
+
+// TestA27EndlessTracesEnd: ten million lines are read, and no more.
+func TestA27EndlessTracesEnd(t *testing.T) {
+	t.Parallel()
+	in := io.MultiReader(strings.NewReader(strings.Repeat("\n", 10_000_000-1)), strings.NewReader("{\"kind\":\"thinking\"}\n"), endless{})
+	var kinds []trace.Kind
+	var last error
+	for e, err := range trace.Read(in) {
+		if last = err; err == nil {
+			kinds = append(kinds, e.Kind)
+		}
+	}
+	if len(kinds) != 1 || last == nil || !strings.Contains(last.Error(), "more than 10000000 lines") {
+		t.Errorf("got %v, then error %v", kinds, last)
+	}
+}
+
+// endless gives events for ever.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	return copy(p, "{\"kind\":\"stop\"}\n"), nil
 }
 
 func TestReadEndsWithTheErrorOfItsReader(t *testing.T) {
