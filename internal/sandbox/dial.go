@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -48,12 +49,26 @@ func public(addr netip.Addr) bool {
 	return !slices.ContainsFunc(notPublic, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// newClient returns a client that looks at the very address it is about to dial, whatever a name resolved to before and
-// wherever a redirect leads. Hosts in allow may be anywhere. A nil resolver is the host's.
+// Refused tells whether an error is that of an address which is not dialled, since it is not on the public internet.
+func Refused(err error) bool {
+	var refused *refusedAddress
+	return errors.As(err, &refused)
+}
+
+// Transport returns a transport that dials no address which is not on the public internet, whatever a name resolved to
+// before and wherever a redirect leads, unless allow names the host. It asks no proxy.
+func Transport(allow []string) *http.Transport { return guarded(allow, nil) }
+
+// newClient returns a client with such a transport. A nil resolver is the host's.
 func newClient(allow []string, resolver *net.Resolver) *http.Client {
+	return &http.Client{Transport: guarded(allow, resolver)}
+}
+
+// guarded is that transport: it looks at the very address it is about to dial.
+func guarded(allow []string, resolver *net.Resolver) *http.Transport {
 	open := net.Dialer{Timeout: 20 * time.Second, Resolver: resolver}
-	guarded := open
-	guarded.Control = func(_, address string, _ syscall.RawConn) error {
+	careful := open
+	careful.Control = func(_, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return err
@@ -71,15 +86,15 @@ func newClient(allow []string, resolver *net.Resolver) *http.Client {
 		if allowed(allow, host) {
 			return open.DialContext(ctx, network, address)
 		}
-		return guarded.DialContext(ctx, network, address)
+		return careful.DialContext(ctx, network, address)
 	}
-	return &http.Client{Transport: &http.Transport{
+	return &http.Transport{
 		DialContext:           dial,
 		ForceAttemptHTTP2:     true,
 		TLSHandshakeTimeout:   20 * time.Second,
 		ResponseHeaderTimeout: time.Minute,
 		IdleConnTimeout:       30 * time.Second,
-	}}
+	}
 }
 
 func allowed(allow []string, host string) bool {

@@ -53,6 +53,11 @@ func (s *Sandbox) Open(ctx context.Context, src *Source, n Needs) (*Place, error
 	})
 }
 
+// Probe makes an empty place, to look around in where the commands of cells will run.
+func (s *Sandbox) Probe(ctx context.Context) (*Place, error) {
+	return s.somewhere(ctx, Needs{Network: executor.NetNone, Label: "preflight"}, func(*Place) error { return nil })
+}
+
 // somewhere makes a place in memory while there is room for one, and else on the disk, and fills it.
 func (s *Sandbox) somewhere(ctx context.Context, n Needs, fill func(*Place) error) (*Place, error) {
 	if s.Memory != "" && roomIn(s.Memory) {
@@ -347,7 +352,8 @@ func (p *Place) Close(ctx context.Context) error {
 	return p.closed
 }
 
-// RemoveAll removes a folder, also when folders in it have lost the modes that removing takes.
+// RemoveAll removes a folder, also when folders in it have lost the modes that removing takes, or something in it was made
+// immutable by an agent that is root.
 func RemoveAll(dir string) error {
 	if err := os.RemoveAll(dir); err == nil {
 		return nil
@@ -361,12 +367,13 @@ func RemoveAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// unlock opens the folders of a tree to us, top down. What it cannot open, the removal will name.
+// unlock makes what is in a tree removable, top down. What it cannot open, the removal will name.
 func unlock(root *os.Root, dir string) {
 	info, err := root.Lstat(dir)
 	if err != nil || !info.IsDir() {
 		return
 	}
+	free(root, dir)
 	if info.Mode().Perm()&0o700 != 0o700 {
 		_ = root.Chmod(dir, 0o700)
 	}
@@ -377,8 +384,21 @@ func unlock(root *os.Root, dir string) {
 	defer sub.Close()
 	entries, _ := fs.ReadDir(sub.FS(), ".")
 	for _, e := range entries {
-		if e.IsDir() {
+		switch {
+		case e.IsDir():
 			unlock(sub, e.Name())
+		case e.Type().IsRegular():
+			free(sub, e.Name())
 		}
 	}
+}
+
+// free releases one file or folder.
+func free(root *os.Root, name string) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return
+	}
+	_ = release(f)
+	_ = f.Close()
 }

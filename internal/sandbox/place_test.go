@@ -159,6 +159,31 @@ func TestA33CloseRemovesWhatIsLocked(t *testing.T) {
 	}
 }
 
+// TestA33CloseRemovesWhatIsImmutable: an agent that is root makes files and folders that not even root may remove.
+func TestA33CloseRemovesWhatIsImmutable(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t, map[string]string{"f/a": ""})
+	p := open(t, s, resolve(t, s, folderCase("f")), Needs{})
+	makeImmutable(t, p.Work)
+	must(t, p.Close(t.Context()))
+	if n := places(t, s); n != 0 {
+		t.Errorf("%d places are left", n)
+	}
+}
+
+// makeImmutable leaves in a folder what cannot be removed. It skips the test where there is no such thing.
+func makeImmutable(t *testing.T, dir string) {
+	t.Helper()
+	write(t, dir, map[string]string{"fixed/sub/file": "", "fixed/log": ""})
+	for _, step := range [][]string{{"+i", "fixed/sub/file"}, {"+a", "fixed/log"}, {"+i", "fixed/sub"}, {"+i", "fixed"}} {
+		name := filepath.Join(dir, step[1])
+		if out, err := exec.Command("chattr", step[0], name).CombinedOutput(); err != nil {
+			must(t, RemoveAll(filepath.Join(dir, "fixed")))
+			t.Skipf("nothing can be made immutable here: %v %s", err, out)
+		}
+	}
+}
+
 func TestFailedOpenLeavesNothing(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, map[string]string{"f/a": ""})

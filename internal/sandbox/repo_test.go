@@ -453,7 +453,7 @@ func TestA28URLs(t *testing.T) {
 	}
 }
 
-func TestPublicAddresses(t *testing.T) {
+func TestA29PublicAddresses(t *testing.T) {
 	t.Parallel()
 	refused := []string{"127.0.0.1", "::1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "0.1.2.3",
 		"224.0.0.1", "255.255.255.255", "240.0.0.1", "198.18.0.1", "fe80::1%eth0", "fc00::1", "fd12::1", "ff02::1", "::", "::ffff:127.0.0.1",
@@ -470,9 +470,9 @@ func TestPublicAddresses(t *testing.T) {
 	}
 }
 
-// TestDialLooksAtTheAddress: a name that resolves to a loopback address is refused when it is dialled, and reached when
+// TestA29DialLooksAtTheAddress: a name that resolves to a loopback address is refused when it is dialled, and reached when
 // the user allows the name.
-func TestDialLooksAtTheAddress(t *testing.T) {
+func TestA29DialLooksAtTheAddress(t *testing.T) {
 	t.Parallel()
 	var reached atomic.Int64
 	canary := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
@@ -500,8 +500,8 @@ func TestDialLooksAtTheAddress(t *testing.T) {
 	}
 }
 
-// TestRedirectsAreDialledWithTheSameCare: an allowed host cannot lead to one that is not.
-func TestRedirectsAreDialledWithTheSameCare(t *testing.T) {
+// TestA29RedirectsAreDialledWithTheSameCare: an allowed host cannot lead to one that is not.
+func TestA29RedirectsAreDialledWithTheSameCare(t *testing.T) {
 	t.Parallel()
 	var reached atomic.Int64
 	canary := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
@@ -518,8 +518,49 @@ func TestRedirectsAreDialledWithTheSameCare(t *testing.T) {
 	}
 }
 
-// stubResolver answers every question for an IPv4 address with addr, over a pipe of datagrams on loopback.
-func stubResolver(t *testing.T, addr [4]byte) *net.Resolver {
+// TestA29RebindingIsSeen: a name that leads to a public address when it is looked up, and to loopback when it is dialled a
+// moment later, is refused, since nothing but the dialled address counts.
+func TestA29RebindingIsSeen(t *testing.T) {
+	t.Parallel()
+	var reached atomic.Int64
+	address, resolver := rebound(t, &reached)
+	client := newClient(nil, resolver)
+	defer client.CloseIdleConnections()
+	lookedUp(t, resolver)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	must(t, err)
+	res, err := client.Do(req)
+	if err == nil {
+		res.Body.Close()
+	}
+	if !Refused(err) || reached.Load() != 0 {
+		t.Errorf("got %v, canary reached %d times", err, reached.Load())
+	}
+}
+
+// rebound is an address whose name leads to a public host once, and from then on to a canary on loopback.
+func rebound(t *testing.T, reached *atomic.Int64) (address string, resolver *net.Resolver) {
+	t.Helper()
+	canary := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
+	t.Cleanup(canary.Close)
+	_, port, err := net.SplitHostPort(canary.Listener.Addr().String())
+	must(t, err)
+	return "http://git.example.com:" + port, stubResolver(t, [4]byte{140, 82, 121, 4}, [4]byte{127, 0, 0, 1})
+}
+
+// lookedUp looks the name up, as whoever checks an address beforehand does.
+func lookedUp(t *testing.T, resolver *net.Resolver) {
+	t.Helper()
+	addrs, err := resolver.LookupNetIP(t.Context(), "ip4", "git.example.com")
+	must(t, err)
+	if len(addrs) != 1 || !public(addrs[0]) {
+		t.Fatalf("the first answer is %v", addrs)
+	}
+}
+
+// stubResolver answers questions for IPv4 addresses with one of addrs after the other, and the last of them from then on,
+// over a pipe of datagrams on loopback.
+func stubResolver(t *testing.T, addrs ...[4]byte) *net.Resolver {
 	t.Helper()
 	server, err := net.ListenPacket("udp", "127.0.0.1:0")
 	must(t, err)
@@ -537,7 +578,8 @@ func stubResolver(t *testing.T, addr [4]byte) *net.Resolver {
 			if question[len(question)-3] == 1 { // A
 				answer[7] = 1
 				answer = append(answer, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4)
-				answer = append(answer, addr[:]...)
+				answer = append(answer, addrs[0][:]...)
+				addrs = addrs[min(1, len(addrs)-1):]
 			}
 			_, _ = server.WriteTo(answer, from)
 		}
