@@ -62,7 +62,7 @@ suite; commit it, and every run knows.`,
 			return admission.err()
 		},
 	}
-	cmd.Flags().BoolVar(&preflight, "preflight", false, "also reach for every source, tool and harness")
+	cmd.Flags().BoolVar(&preflight, "preflight", false, "also reach for every source, tool, harness, model and the executor")
 	cmd.Flags().BoolVar(&admit, "admit", false, "also try every case with agents that need no model, and record which cases are admitted")
 	cmd.Flags().IntVar(&o.Times, "times", 5, "with --admit, trials of each of these agents")
 	cmd.Flags().StringSliceVar(&sel.Cases, "case", nil, "only these cases (`globs`)")
@@ -85,7 +85,7 @@ func (w *work) check(ctx context.Context, x IO, preflight bool) ([]run.Unreachab
 	if _, _, err := w.seat(x, 1); err != nil {
 		return nil, err
 	}
-	unreached, err := w.kit.Preflight(ctx, w.plan.Cells, x.getenv("PATH"), x.getenv)
+	unreached, err := w.kit.Preflight(ctx, w.plan.Cells, w.reach(runOptions{}, x))
 	if err != nil {
 		return nil, w.project.relate(err)
 	}
@@ -105,6 +105,7 @@ func checkJSON(x IO, w *work, unreached []run.Unreachable, admission *admitted, 
 	}
 	type missing struct {
 		What     string `json:"what"`
+		Reason   string `json:"reason"`
 		Required bool   `json:"required"`
 		Text     string `json:"text"`
 	}
@@ -124,7 +125,7 @@ func checkJSON(x IO, w *work, unreached []run.Unreachable, admission *admitted, 
 		return err
 	}
 	for _, u := range unreached {
-		out.Unreachable = append(out.Unreachable, missing{u.What, u.Required, u.Text})
+		out.Unreachable = append(out.Unreachable, missing{u.What, u.Reason, u.Required, u.Text})
 	}
 	if w != nil {
 		out.Warnings = append(out.Warnings, w.project.relative(w.suite.Warnings)...)

@@ -31,6 +31,9 @@ func newPlan(x IO) *cobra.Command {
 				return err
 			}
 			defer w.close()
+			if err := w.needPlaces(); err != nil {
+				return err // what the executor is, is part of each cell's key
+			}
 			switch {
 			case power && asMatrix:
 				return usage(errors.New("--power and --github-matrix print two different things; give one of them"))
@@ -74,6 +77,9 @@ func writePlan(ctx context.Context, x IO, o runOptions) ([]plan.Cell, error) {
 		return nil, err
 	}
 	defer w.close()
+	if err := w.needPlaces(); err != nil {
+		return nil, err
+	}
 	if err := w.allows(o.Out); err != nil {
 		return nil, err
 	}

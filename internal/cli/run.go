@@ -243,10 +243,17 @@ func measure(ctx context.Context, x IO, o runOptions, watch watch) (*bench.Bench
 		return nil, ledgerError(err)
 	}
 	defer ledger.Close()
-	if err := w.putManifest(ledger, o); err != nil {
+	standing := w.standing(o)
+	if standing == nil { // the plan is there before anything is reached for, so that nothing of it can vanish
+		err = w.putManifest(ledger, o)
+	}
+	if err != nil {
 		return nil, ledgerError(err)
 	}
 	unreached, err := w.preflight(ctx, x, cells, o)
+	if err == nil {
+		err = standing
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -292,6 +299,16 @@ func measure(ctx context.Context, x IO, o runOptions, watch watch) (*bench.Bench
 		return nil, ledgerError(err)
 	}
 	return b, ended
+}
+
+// standing says why a results folder must stay as it is: the executor cannot be reached, so the keys of the cells are not
+// known, and those of a folder with results would be lost.
+func (w *work) standing(o runOptions) error {
+	_, err := result.ReadManifest(o.Out)
+	if w.unmade == nil || errors.Is(err, fs.ErrNotExist) && !o.Regrade {
+		return nil
+	}
+	return unmeasured(fmt.Errorf("%w; the results in %s stay as they are", w.unmade, o.Out))
 }
 
 // check refuses settings that no run could have.

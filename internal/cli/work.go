@@ -34,7 +34,10 @@ type work struct {
 	scratch  *scratch
 	memory   *scratch // nil: places are made on the disk only
 	places   executor.Backend
-	facts    executor.Facts   // of places
+	facts    executor.Facts        // of places
+	unmade   *executor.Unavailable // why no place can be made; nil: places can be made
+	programs run.Programs
+	leave    func()           // the place in which programs were looked for; nil: there is none
 	gateway  *gateway.Gateway // nil: nobody calls a model
 }
 
@@ -120,7 +123,8 @@ func (w *work) build(ctx context.Context, x IO, sel plan.Selection, allow []stri
 	}
 	w.suite.Warnings = append(w.suite.Warnings, w.kit.Warnings()...)
 	sel.Executor, sel.Rules = w.facts.Name, gradingRules
-	sel.Versions = w.kit.Versions(ctx, x.getenv("PATH"))
+	w.lookWhereCellsRun(ctx, x, box)
+	sel.Versions = w.kit.Versions(ctx, w.programs)
 	w.selected = sel
 	if w.plan, err = plan.Expand(w.suite, sel); err != nil {
 		return usage(err)
@@ -128,7 +132,19 @@ func (w *work) build(ctx context.Context, x IO, sel plan.Selection, allow []stri
 	return nil
 }
 
-// startPlaces builds the executor, by the options or else by the suite, and finds out what it can do.
+// lookWhereCellsRun has programs looked for where the commands of cells will run. On this host without walls that is PATH.
+func (w *work) lookWhereCellsRun(ctx context.Context, x IO, box *sandbox.Sandbox) {
+	switch {
+	case w.unmade != nil: // nobody can look
+	case w.facts.Name == "host":
+		w.programs = run.HostPrograms(x.getenv("PATH"))
+	default:
+		w.programs, w.leave = run.PlacePrograms(ctx, box)
+	}
+}
+
+// startPlaces builds the executor, by the options or else by the suite, and finds out what it can do. One that cannot be
+// reached is no error yet: the preflight tells it together with all else that cannot be.
 func (w *work) startPlaces(ctx context.Context, x IO, o workOptions) error {
 	block := w.suite.Executor
 	if o.Executor != "" && o.Executor != block.Kind {
@@ -148,14 +164,29 @@ func (w *work) startPlaces(ctx context.Context, x IO, o workOptions) error {
 		Program: program, Scratch: w.scratch.dir, Environ: x.Env, Gateway: w.gatewayAddress,
 		Image: o.Image, Network: executor.Network(o.Network),
 	})
-	var u *executor.Unavailable
 	switch {
-	case errors.As(err, &u) && u.Reason == "policy_unenforceable":
+	case errors.As(err, &w.unmade) && w.unmade.Reason == run.Unenforceable:
 		return usage(err)
+	case w.unmade != nil:
+		w.facts = factsOf(block.Kind)
 	case err != nil:
 		return unmeasured(err)
 	}
 	return nil
+}
+
+// factsOf is what is known of an executor that could not be started.
+func factsOf(kind string) executor.Facts {
+	i := slices.IndexFunc(executor.Kinds, func(k executor.Kind) bool { return k.Name == kind })
+	return executor.Facts{Name: kind, Isolation: executor.Kinds[i].Isolation, Keys: executor.Kinds[i].Keys}
+}
+
+// needPlaces refuses what makes no sense where no place can be made.
+func (w *work) needPlaces() error {
+	if w.unmade == nil {
+		return nil
+	}
+	return unmeasured(w.unmade)
 }
 
 // gatewayAddress is where the model gateway of the run listens; empty when nobody calls a model.
@@ -198,6 +229,9 @@ func onlyOthersAreBroken(s *suite.Suite, sel plan.Selection) bool {
 }
 
 func (w *work) close() {
+	if w.leave != nil {
+		w.leave()
+	}
 	if w.places != nil {
 		_ = w.places.Close(context.Background()) // what it could not remove, the next run will
 	}
@@ -231,7 +265,7 @@ func (w *work) preflight(ctx context.Context, x IO, cells []plan.Cell, o runOpti
 	if err := w.kit.CheckPrices(cells, w.budget(o, len(cells))); err != nil && !o.Regrade {
 		return nil, w.project.relate(err)
 	}
-	out, err := w.kit.Preflight(ctx, cells, x.getenv("PATH"), o.modelKeys(x))
+	out, err := w.kit.Preflight(ctx, cells, w.reach(o, x))
 	if err != nil {
 		return nil, w.project.relate(err)
 	}
@@ -252,6 +286,12 @@ func (w *work) preflight(ctx context.Context, x IO, cells []plan.Cell, o runOpti
 		}
 	}
 	return skipped, nil
+}
+
+// reach is what a preflight looks with. In a run that is not trusted, addresses of models get the same care as those of
+// repositories.
+func (w *work) reach(o runOptions, x IO) run.Reach {
+	return run.Reach{Programs: w.programs, Keys: o.modelKeys(x), Transport: o.transport(), Executor: w.unmade}
 }
 
 // manifest is the plan with all that is fixed before the first cell runs.

@@ -14,6 +14,7 @@ import (
 	"github.com/assay-ci/assay/internal/harness"
 	"github.com/assay-ci/assay/internal/plan"
 	"github.com/assay-ci/assay/internal/responder"
+	"github.com/assay-ci/assay/internal/sandbox"
 	"github.com/assay-ci/assay/internal/suite"
 	"github.com/assay-ci/assay/internal/trace"
 )
@@ -75,9 +76,9 @@ func (k *Kit) KeyNames(cells []plan.Cell) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// reachModels finds cells whose models cannot be called for want of a key. getenv is nil when no key is asked for, as in
+// lackingKeys finds cells whose models cannot be called for want of a key. getenv is nil when no key is asked for, as in
 // a replay.
-func (k *Kit) reachModels(cells []plan.Cell, getenv func(string) string) ([]Unreachable, error) {
+func (k *Kit) lackingKeys(cells []plan.Cell, getenv func(string) string) ([]Unreachable, error) {
 	if getenv == nil {
 		return nil, nil
 	}
@@ -96,11 +97,57 @@ func (k *Kit) reachModels(cells []plan.Cell, getenv func(string) string) ([]Unre
 	var out []Unreachable
 	for _, name := range slices.Sorted(maps.Keys(lacking)) {
 		out = append(out, Unreachable{
-			What: "model key " + name, Text: "the environment variable is not set; set it, or name another one as key_env of the harness",
+			What: "model key " + name, Reason: NoKey, Text: "the environment variable is not set; set it, or name another one as key_env of the harness",
 			Required: k.suite.Availability != "optional", Agent: true, Cells: lacking[name],
 		})
 	}
 	return out, nil
+}
+
+// upstreamProbes ask each address of a model once whether it is there and takes the key. A scripted model has no address,
+// and a key that is not set is told of already.
+func (k *Kit) upstreamProbes(cells []plan.Cell, r Reach) ([]probe, error) {
+	if r.Keys == nil {
+		return nil, nil
+	}
+	needed := map[gateway.Upstream][]string{}
+	for _, c := range cells {
+		models, err := k.models(c)
+		if err != nil {
+			return nil, suite.Flatten(err)
+		}
+		for _, m := range slices.Concat(models, k.asideModels(c)) {
+			keyless := m.KeyEnv != "" && r.Keys(m.KeyEnv) == ""
+			keys := needed[m.Upstream]
+			if m.Script == nil && !m.Side && !keyless && (len(keys) == 0 || keys[len(keys)-1] != c.Key) {
+				needed[m.Upstream] = append(keys, c.Key)
+			}
+		}
+	}
+	byAddress := func(a, b gateway.Upstream) int {
+		return cmp.Or(cmp.Compare(a.BaseURL, b.BaseURL), cmp.Compare(a.Dialect, b.Dialect), cmp.Compare(a.KeyEnv, b.KeyEnv))
+	}
+	var probes []probe
+	for _, u := range slices.SortedFunc(maps.Keys(needed), byAddress) {
+		key := ""
+		if u.KeyEnv != "" {
+			key = r.Keys(u.KeyEnv)
+		}
+		probes = append(probes, probe{
+			Unreachable{What: "models", Required: k.suite.Availability != "optional", Agent: true, Cells: needed[u]},
+			func(ctx context.Context) []error {
+				err := gateway.Probe(ctx, r.Transport, u, key)
+				switch {
+				case err == nil:
+					return nil
+				case sandbox.Refused(err):
+					err = fmt.Errorf("%w; --allow-private-hosts names hosts that may be reached nevertheless", err)
+				}
+				return []error{err}
+			},
+		})
+	}
+	return probes, nil
 }
 
 // Prices are those that the suite tells, by model.

@@ -6,13 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
+	"net/http"
 	"os/exec"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/assay-ci/assay/internal/executor"
+	"github.com/assay-ci/assay/internal/gateway"
 	"github.com/assay-ci/assay/internal/grade"
 	"github.com/assay-ci/assay/internal/harness"
 	"github.com/assay-ci/assay/internal/plan"
@@ -30,9 +32,29 @@ const (
 	fetchTime    = 5 * time.Minute
 )
 
+// The reasons for which something cannot be reached.
+const (
+	NoAuth        = "no_auth"              // it is there, and not for us
+	NotFound      = "not_found"            // whoever has it says that it is not there
+	NoNetwork     = "no_network"           // nobody answered
+	BadCommit     = "bad_commit"           // a repository has no such commit
+	NoCLI         = "no_cli"               // a program is not installed
+	NoImage       = "no_image"             // an image is not there
+	NoKey         = "no_key"               // the key of a model is not set
+	NoDaemon      = "no_daemon"            // no container engine answers
+	Unenforceable = "policy_unenforceable" // the executor cannot hold what was asked for
+	Unknown       = "unknown"              // anything else: never one of the others
+)
+
+// Reasons lists them.
+func Reasons() []string {
+	return []string{NoAuth, NotFound, NoNetwork, BadCommit, NoCLI, NoImage, NoKey, NoDaemon, Unenforceable, Unknown}
+}
+
 // Unreachable is something that cells need and that is not there.
 type Unreachable struct {
 	What     string // such as harness claude, or source of timezone
+	Reason   string // one of Reasons
 	Text     string // why, and what to do
 	Required bool
 	Agent    bool     // it is the harness: grading again can do without
@@ -163,7 +185,10 @@ func (k *Kit) checkGraders() error {
 
 // Versions asks each harness for the version of the agent that would run, by harness id, several at once. A harness that
 // has none to tell, or cannot be reached, is left out: the preflight says why.
-func (k *Kit) Versions(ctx context.Context, path string) map[string]string {
+func (k *Kit) Versions(ctx context.Context, p Programs) map[string]string {
+	if p.look == nil {
+		return map[string]string{}
+	}
 	ids := slices.Sorted(maps.Keys(k.harnesses))
 	probed := make([]agent, len(ids))
 	var group errgroup.Group
@@ -171,7 +196,7 @@ func (k *Kit) Versions(ctx context.Context, path string) map[string]string {
 	for i, id := range ids {
 		group.Go(func() error {
 			a := k.harnesses[id]
-			a.version, a.missing = k.probeHarness(ctx, a, path)
+			a.version, a.missing = k.probeHarness(ctx, a, p)
 			probed[i] = a
 			return nil
 		})
@@ -188,39 +213,14 @@ func (k *Kit) Versions(ctx context.Context, path string) map[string]string {
 }
 
 // probeHarness asks one harness for its version.
-func (k *Kit) probeHarness(ctx context.Context, a agent, path string) (string, error) {
-	p, ok := a.Harness.(harness.Prober)
+func (k *Kit) probeHarness(ctx context.Context, a agent, p Programs) (string, error) {
+	prober, ok := a.Harness.(harness.Prober)
 	if !ok {
 		return "", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	look := func(name string) (string, error) { return lookPath(name, path) }
-	run := func(ctx context.Context, argv []string) (string, error) {
-		name, err := lookPath(argv[0], path)
-		if err != nil {
-			return "", err
-		}
-		cmd := exec.CommandContext(ctx, name, argv[1:]...)
-		cmd.Env = []string{"PATH=" + path, "TERM=dumb"}
-		cmd.WaitDelay = time.Second
-		out, err := cmd.CombinedOutput()
-		return string(out[:min(len(out), 4<<10)]), err
-	}
-	return p.Probe(ctx, look, run)
-}
-
-// lookPath finds a program in the folders of path, a PATH value.
-func lookPath(name, path string) (string, error) {
-	if strings.ContainsRune(name, filepath.Separator) {
-		return exec.LookPath(name)
-	}
-	for _, dir := range filepath.SplitList(path) {
-		if full, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-			return full, nil
-		}
-	}
-	return "", fmt.Errorf("%s: %w", name, exec.ErrNotFound)
+	return prober.Probe(ctx, func(name string) (string, error) { return name, p.look(ctx, name) }, p.run)
 }
 
 // Describe is a harness as the manifest records it, after Versions.
@@ -229,52 +229,51 @@ func (k *Kit) Describe(h suite.Harness) result.Harness {
 	return result.Harness{ID: h.ID, Type: a.kind.Name, Version: a.version, Models: h.Models, Simulated: a.kind.Simulated || k.isScripted(h)}
 }
 
-// Preflight reaches for everything that the cells need, several at once, before any work: harnesses, sources, hidden
-// assets and tools. It returns all that cannot be reached. The error is suite.Problems when a suite is wrong in a way
-// that only looking could show, such as a commit that is not in its repository.
-//
-// getenv looks up the keys of models; nil when none is needed.
-func (k *Kit) Preflight(ctx context.Context, cells []plan.Cell, path string, getenv func(string) string) ([]Unreachable, error) {
-	byCase, byHarness := map[string][]string{}, map[string][]string{}
-	for _, c := range cells {
-		byCase[c.Case] = append(byCase[c.Case], c.Key)
-		byHarness[c.Harness] = append(byHarness[c.Harness], c.Key)
-	}
-	out, err := k.reachModels(cells, getenv)
+// Reach is what a preflight looks with.
+type Reach struct {
+	Programs  Programs
+	Keys      func(env string) string // the value of an environment variable; nil: no model is called, so none is reached for
+	Transport http.RoundTripper       // to the models; nil: plain HTTP without a proxy
+	Executor  *executor.Unavailable   // why no place can be made; nil: places can be made
+}
+
+// Preflight reaches for everything that the cells need, several at once, before any work: the executor, harnesses, keys and
+// addresses of models, sources, hidden assets and tools. It returns all that cannot be reached. The error is suite.Problems
+// when a suite is wrong in a way that only looking could show, such as a commit that is not in its repository.
+func (k *Kit) Preflight(ctx context.Context, cells []plan.Cell, r Reach) ([]Unreachable, error) {
+	out := executorMissing(cells, r.Executor)
+	keys, err := k.lackingKeys(cells, r.Keys)
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range slices.Sorted(maps.Keys(byHarness)) {
-		if err := k.harnesses[id].missing; err != nil {
-			out = append(out, Unreachable{What: "harness " + id, Text: err.Error(), Required: k.suite.Availability != "optional", Agent: true, Cells: byHarness[id]})
-		}
+	out = append(out, keys...)
+	probes, err := k.upstreamProbes(cells, r)
+	if err != nil {
+		return nil, err
 	}
-	ids := slices.Sorted(maps.Keys(byCase))
-	missing := make([][]error, len(ids))
+	probes = slices.Concat(probes, k.harnessProbes(cells), k.caseProbes(cells, r.Programs))
+	found := make([][]error, len(probes))
 	var group errgroup.Group
 	group.SetLimit(probesAtOnce)
-	for i, id := range ids {
+	for i, p := range probes {
 		group.Go(func() error {
-			missing[i] = k.reach(ctx, k.cases[id], path)
+			found[i] = p.look(ctx)
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return nil, err
+	_ = group.Wait() // what was found is in found
+	if ctx.Err() != nil {
+		return nil, ErrInterrupted
 	}
 	var faults []error
-	for i, id := range ids {
-		for _, err := range missing[i] {
-			var u *sandbox.Unavailable
-			if errors.As(err, &u) {
-				out = append(out, Unreachable{What: "case " + id, Text: u.Error(), Required: k.cases[id].Availability != "optional", Cells: byCase[id]})
+	for i, p := range probes {
+		for _, err := range found[i] {
+			if reason := reasonOf(err); reason != "" {
+				out = append(out, p.missing(reason, err))
 			} else {
 				faults = append(faults, err)
 			}
 		}
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, ErrInterrupted
 	}
 	if len(faults) > 0 {
 		return nil, suite.Flatten(errors.Join(faults...))
@@ -282,13 +281,111 @@ func (k *Kit) Preflight(ctx context.Context, cells []plan.Cell, path string, get
 	return out, nil
 }
 
+// A probe looks for one thing that cells need.
+type probe struct {
+	Unreachable // when it is not there; its Reason and Text are those of the error
+	look        func(ctx context.Context) []error
+}
+
+func (p probe) missing(reason string, err error) Unreachable {
+	u := p.Unreachable
+	u.Reason, u.Text = reason, err.Error()
+	return u
+}
+
+// reasonOf is the reason of an error for which something cannot be reached; empty for a fault of the suite.
+func reasonOf(err error) string {
+	var source *sandbox.Unavailable
+	var models *gateway.Unavailable
+	var place *executor.Unavailable
+	var agent *agentMissing
+	reason := ""
+	switch {
+	case errors.As(err, &source):
+		reason = source.Reason
+	case errors.As(err, &models):
+		reason = models.Reason
+	case errors.As(err, &place):
+		reason = place.Reason
+	case errors.As(err, &agent):
+		if reason = Unknown; errors.Is(err, exec.ErrNotFound) {
+			reason = NoCLI
+		}
+	default:
+		return ""
+	}
+	if !slices.Contains(Reasons(), reason) {
+		return Unknown
+	}
+	return reason
+}
+
+// executorMissing says that no cell can be run.
+func executorMissing(cells []plan.Cell, u *executor.Unavailable) []Unreachable {
+	if u == nil {
+		return nil
+	}
+	out := Unreachable{What: u.What, Reason: reasonOf(u), Text: u.Reason + ": " + u.Text, Required: true}
+	for _, c := range cells {
+		out.Cells = append(out.Cells, c.Key)
+	}
+	return []Unreachable{out}
+}
+
+// agentMissing is the error of a harness that was asked for its version.
+type agentMissing struct{ error }
+
+func (a *agentMissing) Unwrap() error { return a.error }
+
+// harnessProbes say which harnesses were not found when they were asked for their versions.
+func (k *Kit) harnessProbes(cells []plan.Cell) (probes []probe) {
+	for id, keys := range keysBy(cells, func(c plan.Cell) string { return c.Harness }) {
+		if err := k.harnesses[id].missing; err != nil {
+			probes = append(probes, probe{
+				Unreachable{What: "harness " + id, Required: k.suite.Availability != "optional", Agent: true, Cells: keys},
+				func(context.Context) []error { return []error{&agentMissing{err}} },
+			})
+		}
+	}
+	return probes
+}
+
+// caseProbes look for what each case needs.
+func (k *Kit) caseProbes(cells []plan.Cell, p Programs) (probes []probe) {
+	for id, keys := range keysBy(cells, func(c plan.Cell) string { return c.Case }) {
+		t := k.cases[id]
+		probes = append(probes, probe{
+			Unreachable{What: "case " + id, Required: t.Availability != "optional", Cells: keys},
+			func(ctx context.Context) []error { return k.reach(ctx, t, p) },
+		})
+	}
+	return probes
+}
+
+// keysBy yields the keys of cells by a coordinate of theirs, sorted by it.
+func keysBy(cells []plan.Cell, of func(plan.Cell) string) iter.Seq2[string, []string] {
+	by := map[string][]string{}
+	for _, c := range cells {
+		by[of(c)] = append(by[of(c)], c.Key)
+	}
+	return func(yield func(string, []string) bool) {
+		for _, name := range slices.Sorted(maps.Keys(by)) {
+			if !yield(name, by[name]) {
+				return
+			}
+		}
+	}
+}
+
 // reach finds the tree, the hidden assets and the reference of one case and the tools it names, and returns what is wrong
 // with each.
-func (k *Kit) reach(ctx context.Context, t *task, path string) (missing []error) {
+func (k *Kit) reach(ctx context.Context, t *task, p Programs) (missing []error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	if err := sandbox.Tools(t.Tools, path); err != nil {
-		missing = append(missing, err)
+	if p.look != nil {
+		if err := sandbox.Tools(t.Tools, func(name string) error { return p.look(ctx, name) }); err != nil {
+			missing = append(missing, err)
+		}
 	}
 	var err error
 	if t.source, err = k.sandbox.Resolve(ctx, t.Case); err != nil {

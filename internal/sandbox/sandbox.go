@@ -20,6 +20,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -254,13 +255,16 @@ func atPlace(at suite.Pos, what, path string, err error) error {
 	return fmt.Errorf("%s %s: %w", what, path, err)
 }
 
-// Tools looks for programs in the folders of path, a PATH value. The error is an *Unavailable that names all that are
-// missing.
-func Tools(names []string, path string) error {
+// Tools looks for programs; look is asked for one, and its error wraps exec.ErrNotFound when the program is not there. The
+// error is an *Unavailable that names all that are missing, or says why nobody could look.
+func Tools(names []string, look func(name string) error) error {
 	var missing []string
 	for _, name := range names {
-		if !onPath(name, path) {
+		switch err := look(name); {
+		case errors.Is(err, exec.ErrNotFound):
 			missing = append(missing, name)
+		case err != nil:
+			return &Unavailable{What: "tools", Reason: "unknown", Text: err.Error()}
 		}
 	}
 	if missing == nil {
@@ -268,16 +272,6 @@ func Tools(names []string, path string) error {
 	}
 	list := strings.Join(missing, ", ")
 	return &Unavailable{What: "tools", Reason: "no_cli", Text: list + " not found on PATH; install " + list}
-}
-
-func onPath(name, path string) bool {
-	for _, dir := range filepath.SplitList(path) {
-		info, err := os.Stat(filepath.Join(dir, name))
-		if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // A tail passes output on and remembers its end, for an error message.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -380,18 +381,27 @@ func TestUnfinishedBuildsAreSwept(t *testing.T) {
 
 func TestTools(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	write(t, dir, map[string]string{"yes*": "", "plain": "", "folder/": ""})
-	path := "/nowhere" + string(os.PathListSeparator) + dir
-	must(t, Tools([]string{"yes"}, path))
-	var missing *Unavailable
-	err := Tools([]string{"yes", "plain", "folder", "no"}, path)
-	if !errors.As(err, &missing) {
-		t.Fatalf("got %v", err)
+	look := func(name string) error {
+		switch name {
+		case "yes":
+			return nil
+		case "dark":
+			return errors.New("nobody can look")
+		}
+		return fmt.Errorf("%s: %w", name, exec.ErrNotFound)
 	}
-	want := &Unavailable{What: "tools", Reason: "no_cli", Text: "plain, folder, no not found on PATH; install plain, folder, no"}
-	if diff := cmp.Diff(want, missing); diff != "" {
-		t.Error(diff)
+	must(t, Tools([]string{"yes"}, look))
+	for text, want := range map[string]*Unavailable{
+		"yes no never": {What: "tools", Reason: "no_cli", Text: "no, never not found on PATH; install no, never"},
+		"no dark":      {What: "tools", Reason: "unknown", Text: "nobody can look"},
+	} {
+		var missing *Unavailable
+		if err := Tools(strings.Fields(text), look); !errors.As(err, &missing) {
+			t.Fatalf("got %v", err)
+		}
+		if diff := cmp.Diff(want, missing); diff != "" {
+			t.Error(diff)
+		}
 	}
 }
 
