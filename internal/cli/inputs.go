@@ -35,6 +35,8 @@ var inputs = []input{
 	{"shard", ""},
 	{"shards", "auto"},
 	{"executor", ""},
+	{"image", ""},
+	{"network", ""},
 	{"out", "assay-results"},
 	{"fresh", "false"},
 	{"max-cost-usd", ""},
