@@ -25,7 +25,7 @@ type Base struct {
 	Spare bool
 	// Rules is there when the work tree is not trusted. It returns the files of the revision whose suite.yaml holds, all but
 	// its conditions, and of those env and mcp. The cases are the work tree's, but their env is that of the revision's, and
-	// their limits and trials are never above. So a change from a stranger can be measured without letting it say where keys
+	// their limits and trials are never above; and they name no repository that no case of the revision names. So a change from a stranger can be measured without letting it say where keys
 	// are sent to, what is spent and what is let through.
 	Rules func() (fs.FS, error)
 }
@@ -302,8 +302,29 @@ func (l *loader) restrainConditions(d *doc, head []conditionRow) []conditionRow 
 	return rows
 }
 
+// restrainSources refuses a repository that no case of the base has. The hosts that a run may reach were allowed for those.
+func (l *loader) restrainSources(d *doc, raw caseFile) {
+	known := map[string]bool{"": true}
+	for _, was := range l.rules.cases {
+		known[was.Source.Repo] = true
+		if was.Fixtures != nil {
+			known[was.Fixtures.URL] = true
+		}
+	}
+	refuse := func(key, url string) {
+		if !known[url] {
+			d.fault(key, "no case of the base has the repository "+quote(url)+", and an untrusted run takes addresses from there", untrustedHint)
+		}
+	}
+	refuse("source.repo", raw.Source.Repo)
+	if raw.Fixtures != nil {
+		refuse("fixtures.repo", raw.Fixtures.URL)
+	}
+}
+
 // restrainCase takes env of a case from the base, and holds its limits and trials below the base's.
 func (l *loader) restrainCase(d *doc, raw *caseFile) {
+	l.restrainSources(d, *raw)
 	was, known := l.rules.cases[raw.ID]
 	if !known {
 		was = caseFile{Limits: l.defaults.Limits, Trials: l.defaults.Matrix.Trials}

@@ -273,6 +273,36 @@ func TestRulesFaults(t *testing.T) {
 	wantFault(t, head, ruledBy(base), "an untrusted run needs the base's suite.yaml for its harnesses, limits and gate: evals/suite.yaml: there is no such file")
 }
 
+// TestA29AddressesOfAStranger: a change that is not trusted says of no repository where it is, neither of a tree nor of hidden
+// assets; one that a case of the base names may be named by others, at any commit.
+func TestA29AddressesOfAStranger(t *testing.T) {
+	commit := strings.Repeat("1", 40)
+	tree := `source: {repo: "https://git.example.org/ours", commit: "` + commit + `"}`
+	for name, c := range map[string]struct{ head, want string }{
+		"a tree of their own": {strings.ReplaceAll(tree, "git.example.org/ours", "169.254.169.254/latest"),
+			`evals/two/case.yaml:3:16: no case of the base has the repository "https://169.254.169.254/latest"`},
+		"assets of their own": {"source: {path: ../one/tree}\nfixtures: {repo: \"https://git.example.org/theirs\", commit: \"" + commit + `"}`,
+			`evals/two/case.yaml:4:18: no case of the base has the repository "https://git.example.org/theirs"`},
+		"another commit of ours": {strings.ReplaceAll(tree, "1", "2"), ""},
+	} {
+		head, base := untrustedPair()
+		text := string(head["evals/two/case.yaml"].Data)
+		sourced := func(source string) string { return strings.Replace(text, "source: {path: ../one/tree}", source, 1) }
+		put(base, "evals/one/case.yaml", strings.Replace(string(base["evals/one/case.yaml"].Data), "source: {path: gone}", tree, 1))
+		put(head, "evals/two/case.yaml", sourced(c.head))
+		if sourced("x") == text {
+			t.Fatalf("the case is\n%s", text)
+		}
+		if c.want == "" {
+			mustLoad(t, head, ruledBy(base))
+			continue
+		}
+		t.Log(name)
+		wantFault(t, head, ruledBy(base), c.want)
+		mustLoad(t, head, against(base)) // who is trusted may
+	}
+}
+
 func ruledBy(files fs.FS) Base { return Base{Rules: func() (fs.FS, error) { return files, nil }} }
 
 // untrustedPair is a suite, and what a stranger made of it: everything that an untrusted run must not take is changed.
