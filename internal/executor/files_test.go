@@ -235,6 +235,41 @@ func TestA26WhatIsNoFileNeverHangs(t *testing.T) {
 	})
 }
 
+// TestA26DevicesAndSockets: what is no file is listed for what it is, and never opened.
+func TestA26DevicesAndSockets(t *testing.T) {
+	t.Parallel()
+	files, work, _ := newFolder(t)
+	names := []string{"s"}
+	socket, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(socket)
+	if err := syscall.Bind(socket, &syscall.SockaddrUnix{Name: filepath.Join(work, "s")}); err != nil {
+		t.Fatal(err)
+	}
+	const zero = 1<<8 | 5 // the number of /dev/zero
+	if err := syscall.Mknod(filepath.Join(work, "zero"), syscall.S_IFCHR|0o666, zero); err == nil {
+		names = append(names, "zero")
+	}
+	within(t, 5*time.Second, func() {
+		for _, name := range names {
+			if _, err := files.Open(name); err == nil {
+				t.Errorf("Open(%q) succeeded", name)
+			}
+		}
+		list, err := files.List("")
+		if err != nil || len(list) != len(names) {
+			t.Fatalf("List = %v, %v", list, err)
+		}
+		for _, e := range list {
+			if e.Mode.IsRegular() {
+				t.Errorf("%s is listed as a file", e.Path)
+			}
+		}
+	})
+}
+
 func TestFilesAreCapped(t *testing.T) {
 	t.Parallel()
 	files, work, _ := newFolder(t)
