@@ -356,7 +356,7 @@ func (k *Kit) caseProbes(cells []plan.Cell, p Programs) (probes []probe) {
 		t := k.cases[id]
 		probes = append(probes, probe{
 			Unreachable{What: "case " + id, Required: t.Availability != "optional", Cells: keys},
-			func(ctx context.Context) []error { return k.reach(ctx, t, p) },
+			func(ctx context.Context) []error { return k.reach(ctx, t, p.forCase(t)) },
 		})
 	}
 	return probes

@@ -190,6 +190,27 @@ func TestProgramsOfABlindPlace(t *testing.T) {
 	}
 }
 
+// A case that names an image has its programs looked for in a place of that image, one place for all cases that name it.
+func TestProgramsOfAnImage(t *testing.T) {
+	t.Parallel()
+	places := &boxes{programs: []string{"sh", "go"}}
+	_, box, _ := kitOf(t, places, twoCases+"-- suite/suite.yaml --\nname: x\nmatrix: {harnesses: [{id: echo, type: echo}]}\n")
+	p, done := PlacePrograms(t.Context(), box)
+	own := &task{Case: suite.Case{Environment: suite.Block{Kind: imageKind}}}
+	for _, programs := range []Programs{p, p.forCase(&task{}), p.forCase(own), p.forCase(own)} {
+		if err := programs.look(t.Context(), "go"); err != nil {
+			t.Error(err)
+		}
+	}
+	if places.ever.Load() != 2 {
+		t.Errorf("%d places were made", places.ever.Load())
+	}
+	done()
+	if places.open.Load() != 0 {
+		t.Errorf("%d places are open", places.open.Load())
+	}
+}
+
 // No place is made when nobody asks for a program.
 func TestProgramsNobodyAsksFor(t *testing.T) {
 	t.Parallel()

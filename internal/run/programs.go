@@ -19,6 +19,18 @@ import (
 type Programs struct {
 	look func(ctx context.Context, name string) error // wraps exec.ErrNotFound when it is not there
 	run  func(ctx context.Context, argv []string) (string, error)
+	of   func(t *task) Programs // those of a case whose places are made of an image of its own; nil: there are none such
+}
+
+// imageKind is the kind of environment by which a case names an image.
+const imageKind = "image"
+
+// forCase are the programs in the places of a case.
+func (p Programs) forCase(t *task) Programs {
+	if p.of == nil || t.Environment.Kind != imageKind {
+		return p
+	}
+	return p.of(t)
 }
 
 // maxSaid is how much of what a short program prints is kept, in bytes.
@@ -63,17 +75,38 @@ type lookout struct {
 	place func() (*sandbox.Place, error)
 }
 
-// PlacePrograms are those of a place of the sandbox. Call done when nobody looks any more.
+// PlacePrograms are those of places of the sandbox: of its own image, and of each image that a case names. Call done when
+// nobody looks any more.
 func PlacePrograms(ctx context.Context, box *sandbox.Sandbox) (p Programs, done func()) {
-	var opened *sandbox.Place
-	l := &lookout{sync.OnceValues(func() (*sandbox.Place, error) {
-		place, err := box.Probe(ctx)
-		opened = place
-		return place, err
-	})}
-	return Programs{look: l.look, run: l.run}, func() {
-		if opened != nil {
-			_ = opened.Close(context.WithoutCancel(ctx)) // the backend removes what is left
+	var mu sync.Mutex
+	var opened []*sandbox.Place
+	byImage := map[string]Programs{}
+	programs := func(image string, env *sandbox.Environment) Programs {
+		mu.Lock()
+		defer mu.Unlock()
+		known, ok := byImage[image]
+		if !ok {
+			l := &lookout{sync.OnceValues(func() (*sandbox.Place, error) {
+				place, err := box.Probe(ctx, env)
+				if err == nil {
+					mu.Lock()
+					defer mu.Unlock()
+					opened = append(opened, place)
+				}
+				return place, err
+			})}
+			known = Programs{look: l.look, run: l.run}
+			byImage[image] = known
+		}
+		return known
+	}
+	p = programs("", nil)
+	p.of = func(t *task) Programs { return programs(string(t.Environment.Canonical()), t.env) }
+	return p, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, place := range opened {
+			_ = place.Close(context.WithoutCancel(ctx)) // the backend removes what is left
 		}
 	}
 }

@@ -53,9 +53,10 @@ func (s *Sandbox) Open(ctx context.Context, src *Source, n Needs) (*Place, error
 	})
 }
 
-// Probe makes an empty place, to look around in where the commands of cells will run.
-func (s *Sandbox) Probe(ctx context.Context) (*Place, error) {
-	return s.somewhere(ctx, Needs{Network: executor.NetNone, Label: "preflight"}, func(*Place) error { return nil })
+// Probe makes an empty place, to look around in where the commands of cells will run. The environment may be nil; it is not
+// built.
+func (s *Sandbox) Probe(ctx context.Context, env *Environment) (*Place, error) {
+	return s.somewhere(ctx, Needs{Environment: env, Network: executor.NetNone, Label: "preflight"}, func(*Place) error { return nil })
 }
 
 // somewhere makes a place in memory while there is room for one, and else on the disk, and fills it.

@@ -24,9 +24,9 @@ type Base struct {
 	// suite: see [Condition].Spare.
 	Spare bool
 	// Rules is there when the work tree is not trusted. It returns the files of the revision whose suite.yaml holds, all but
-	// its conditions, and of those env and mcp. The cases are the work tree's, but their env is that of the revision's, and
-	// their limits and trials are never above; and they name no repository that no case of the revision names. So a change from a stranger can be measured without letting it say where keys
-	// are sent to, what is spent and what is let through.
+	// its conditions, and of those env and mcp. The cases are the work tree's, but their env is that of the revision's, their
+	// limits and trials are never above, and they name no repository that no case of the revision names. So a change from a
+	// stranger can be measured without letting it say where keys are sent to, what is spent and what is let through.
 	Rules func() (fs.FS, error)
 }
 
