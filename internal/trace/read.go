@@ -40,7 +40,10 @@ func (e *LineError) Unwrap() error { return e.Err }
 //
 // Bytes that are not UTF-8 become U+FFFD, empty lines are passed over. Only an error of r ends the sequence early, or that
 // there are more than ten million lines; it is the last value.
-func Read(r io.Reader) iter.Seq2[Event, error] {
+func Read(r io.Reader) iter.Seq2[Event, error] { return read(r, maxLines) }
+
+// read is Read with another limit of lines.
+func read(r io.Reader, lines int) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		in := bufio.NewReaderSize(r, 64<<10)
 		var line []byte
@@ -48,6 +51,10 @@ func Read(r io.Reader) iter.Seq2[Event, error] {
 			var size int64
 			var err error
 			line, size, err = readLine(in, line[:0])
+			if n > lines && !errors.Is(err, io.EOF) {
+				yield(Event{}, fmt.Errorf("the trace has more than %d lines", lines))
+				return
+			}
 			if size > 0 {
 				if e, fault, ok := parse(line, size, n); ok && !yield(e, fault) {
 					return
@@ -58,10 +65,6 @@ func Read(r io.Reader) iter.Seq2[Event, error] {
 			}
 			if err != nil {
 				yield(Event{}, fmt.Errorf("trace line %d: %w", n, err))
-				return
-			}
-			if n == maxLines {
-				yield(Event{}, fmt.Errorf("the trace has more than %d lines", maxLines))
 				return
 			}
 		}

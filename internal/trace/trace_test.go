@@ -128,29 +128,6 @@ func TestA27DeepLinesAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestA27EndlessTracesEnd: ten million lines are read, and no more.
-func TestA27EndlessTracesEnd(t *testing.T) {
-	t.Parallel()
-	in := io.MultiReader(strings.NewReader(strings.Repeat("\n", 10_000_000-1)), strings.NewReader("{\"kind\":\"thinking\"}\n"), endless{})
-	var kinds []trace.Kind
-	var last error
-	for e, err := range trace.Read(in) {
-		if last = err; err == nil {
-			kinds = append(kinds, e.Kind)
-		}
-	}
-	if len(kinds) != 1 || last == nil || !strings.Contains(last.Error(), "more than 10000000 lines") {
-		t.Errorf("got %v, then error %v", kinds, last)
-	}
-}
-
-// endless gives events for ever.
-type endless struct{}
-
-func (endless) Read(p []byte) (int, error) {
-	return copy(p, "{\"kind\":\"stop\"}\n"), nil
-}
-
 func TestReadEndsWithTheErrorOfItsReader(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("disk gone")
