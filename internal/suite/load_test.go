@@ -126,7 +126,7 @@ func TestLoadFillsDefaults(t *testing.T) {
 		Harnesses:  []Harness{{ID: "bot", Models: []string{"none"}, Block: Block{Kind: "script"}}},
 		Conditions: []Condition{{ID: "default", Baseline: true}},
 		Trials:     3, Retries: 2, Limits: Limits{Timeout: 10 * time.Minute},
-		Interaction: Block{Kind: "auto-approve"}, Availability: "required",
+		Interaction: Block{Kind: "auto-approve"}, Executor: Block{Kind: "host"}, Availability: "required",
 		Gate: Gate{MarginPP: 2, MinCoverage: 0.9, Alpha: 0.05, MarginEqPP: 5, MDEMaxPP: 15, Claim: "suite", Underpowered: "warn", Confirm: &Confirm{3, 8}},
 		Cases: []Case{{
 			ID: "one", File: "evals/one/case.yaml", Dir: "evals/one", Prompt: "Fix the bug.",
