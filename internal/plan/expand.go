@@ -28,7 +28,11 @@ type Selection struct {
 	Executor string            // kind of the executor
 	Versions map[string]string // version of the agent, by harness id
 	Rules    string            // version of the rules that measure and grade
+	Images   map[string]string // id of the image of a case's environment, by case
 }
+
+// Takes tells whether a case is selected.
+func (sel Selection) Takes(id string) bool { return selects(sel.Cases, id) }
 
 // A Plan is the list of cells of one run, in the order in which they should run.
 type Plan struct {
@@ -60,7 +64,7 @@ func Expand(s *suite.Suite, sel Selection) (*Plan, error) {
 				continue
 			}
 			for _, c := range s.Cases {
-				if selects(sel.Cases, c.ID) {
+				if sel.Takes(c.ID) {
 					cells = append(cells, caseCells(s, sel, fixed, c, h.ID, m)...)
 				}
 			}
@@ -92,7 +96,7 @@ func caseCells(s *suite.Suite, sel Selection, in input, c suite.Case, harness, m
 
 // cell is the cell of the input with its keys.
 func (in input) cell(c suite.Case, sel Selection) Cell {
-	in.Case = c.AgentDigest
+	in.Case, in.Image = c.AgentDigest, sel.Images[c.ID]
 	cell := in.Cell
 	cell.Key = digest(in)
 	cell.GradeKey = digest(struct{ Key, Grade, Rules string }{cell.Key, c.GradeDigest, sel.Rules})
@@ -178,6 +182,7 @@ type input struct {
 	Version     string
 	Interaction json.RawMessage
 	Executor    string
+	Image       string `json:",omitempty"` // of the case; left out where it has none, so that older keys stay what they were
 }
 
 // newInput is what all cells of a harness share.

@@ -250,3 +250,26 @@ func BenchmarkExpand(b *testing.B) {
 		}
 	}
 }
+
+// A case without an image keeps the key that it had before cases could have one.
+func TestImageIsInTheKeyOfItsCaseAlone(t *testing.T) {
+	t.Parallel()
+	keys := func(images map[string]string) map[string]string {
+		of := map[string]string{}
+		for _, c := range expand(t, small(2), Selection{Images: images}) {
+			of[fmt.Sprintf("%s %s %d", c.Case, c.Arm(), c.Trial)] = c.Key
+		}
+		return of
+	}
+	without, with := keys(nil), keys(map[string]string{"case-01": "sha256:a"})
+	other := keys(map[string]string{"case-01": "sha256:b"})
+	for at, key := range without {
+		if own := strings.HasPrefix(at, "case-01"); (with[at] != key) != own || (other[at] != with[at]) != own {
+			t.Errorf("%s: %s without an image, %s with one, %s with another", at, key, with[at], other[at])
+		}
+	}
+	const golden = "b275bec34fc215d8c686fc058065f763620eba05afe159eac71aa91d1d4a9fde"
+	if got := without["case-00 h1/m1/with 1"]; got != golden {
+		t.Errorf("the key of a cell without an image is %s, want %s", got, golden)
+	}
+}
