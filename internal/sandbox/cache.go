@@ -23,10 +23,11 @@ type cache struct {
 	mu     sync.Mutex
 	locks  map[string]*sync.Mutex
 	loaded map[string]*tree
+	moving map[*tree][]*entry // see naming
 }
 
 func newCache(dir string, memory *budget) *cache {
-	return &cache{dir: dir, memory: memory, locks: map[string]*sync.Mutex{}, loaded: map[string]*tree{}}
+	return &cache{dir: dir, memory: memory, locks: map[string]*sync.Mutex{}, loaded: map[string]*tree{}, moving: map[*tree][]*entry{}}
 }
 
 // A build that was killed leaves its folder. No build takes a day.
@@ -69,6 +70,18 @@ func (c *cache) forget(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.loaded, key)
+}
+
+// naming are the entries of a loaded tree that name the standard place, found once.
+func (c *cache) naming(t *tree) []*entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list, known := c.moving[t]
+	if !known {
+		list = t.naming(standardPlace)
+		c.moving[t] = list
+	}
+	return list
 }
 
 // load returns the tree of an entry. A missing one is made by build, which fills an empty folder. prove, when given, must

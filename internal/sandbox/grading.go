@@ -86,6 +86,9 @@ func (s *Sandbox) Grading(ctx context.Context, src *Source, h Handover, n Needs)
 	if err := h.Hidden.Verify(); err != nil {
 		return nil, nil, err
 	}
+	if err := s.lookAround(ctx, &n); err != nil {
+		return nil, nil, err
+	}
 	var found []Finding
 	p, err := s.somewhere(ctx, n, func(p *Place) (err error) {
 		found, err = s.gradingTree(ctx, p, src, h, n)
@@ -133,7 +136,7 @@ func (s *Sandbox) gradingTree(ctx context.Context, p *Place, src *Source, h Hand
 // furnishOverSource runs an environment's commands where they ran for the agent, on the source's tree, so that nothing the
 // agent wrote has a say in them. What they left in the work folder is part of the agent's tree already.
 func (s *Sandbox) furnishOverSource(ctx context.Context, p *Place, src *Source, n Needs) error {
-	if len(n.Environment.inputs) > 0 {
+	if n.Environment.cached() {
 		return s.furnish(ctx, p, src, n)
 	}
 	if err := s.layOut(ctx, p, &Source{what: src.what, work: src.work, git: src.git, again: src.again}); err != nil {

@@ -41,10 +41,15 @@ type Needs struct {
 	Log         io.Writer        // output of the environment's commands; nil: dropped
 	Network     executor.Network // what the commands reach
 	Label       string           // whose place it is
+
+	around surroundings // of the environment
 }
 
 // Open makes a place and lays the source out in it. The error is an *Error of class sandbox or environment.
 func (s *Sandbox) Open(ctx context.Context, src *Source, n Needs) (*Place, error) {
+	if err := s.lookAround(ctx, &n); err != nil {
+		return nil, err
+	}
 	return s.somewhere(ctx, n, func(p *Place) error {
 		if err := s.layOut(ctx, p, src); err != nil {
 			return err
@@ -97,7 +102,7 @@ func (s *Sandbox) newPlace(ctx context.Context, base string, n Needs) (*Place, e
 		p.Folders.Env = filepath.Join(root, "env")
 	}
 	p.Inside = s.Places.Inside(p.Folders)
-	p.Env = append(n.Environment.vars(p.Inside.Env), n.Env...)
+	p.Env = append(n.Environment.vars(p.Inside.Env, n.around.search), n.Env...)
 	// Home and tmp are made by whoever needs them first: the executor for a command, or Equip. Many places never do.
 	for _, dir := range []string{p.Work, p.Folders.Env} {
 		if dir != "" && err == nil {
@@ -105,12 +110,23 @@ func (s *Sandbox) newPlace(ctx context.Context, base string, n Needs) (*Place, e
 		}
 	}
 	if err == nil {
-		p.Exec, err = s.Places.Open(ctx, executor.Spec{Folders: p.Folders, Env: p.Env, Network: n.Network, Label: n.Label})
+		p.Exec, err = s.Places.Open(ctx, executor.Spec{Folders: p.Folders, Env: p.Env, Network: n.Network, Image: n.Environment.Image(), Label: n.Label})
 	}
 	if err != nil {
 		return nil, errors.Join(&Error{Class: "sandbox", What: "make a place", Err: err}, p.Close(context.WithoutCancel(ctx)))
 	}
 	return p, nil
+}
+
+// insideRoot is the folder of the place as its commands see it.
+func (p *Place) insideRoot() string { return path.Dir(p.Inside.Work) }
+
+// pull brings what the place holds to this host, when it is held elsewhere.
+func (p *Place) pull(ctx context.Context) error {
+	if m, ok := p.Exec.(executor.Mirror); ok {
+		return wrap("sandbox", "environment", m.Pull(ctx))
+	}
+	return nil
 }
 
 // layOut fills the work folder. A cache entry that changed under us is made again, once.

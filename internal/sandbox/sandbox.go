@@ -32,14 +32,15 @@ import (
 
 // Options configure a Sandbox. Folders are made with mode 0700.
 type Options struct {
-	Suite   string           // host path of the folder that suite paths are relative to
-	Base    string           // the same of the files of the base revision; empty: no condition reads from there
-	Scratch string           // places are made below it
-	Memory  string           // a folder in memory where they are made while it has room; empty: none. See MemoryFolder
-	Cache   string           // verified sources and environments are kept below it
-	Allow   []string         // private hosts that sources may name
-	Places  Places           // a started executor.Backend
-	Network executor.Network // what agents reach; everybody else in a place reaches nothing, where that can be enforced
+	Suite   string            // host path of the folder that suite paths are relative to
+	Base    string            // the same of the files of the base revision; empty: no condition reads from there
+	Scratch string            // places are made below it
+	Memory  string            // a folder in memory where they are made while it has room; empty: none. See MemoryFolder
+	Cache   string            // verified sources and environments are kept below it
+	Allow   []string          // private hosts that sources may name
+	Places  Places            // a started executor.Backend
+	Network executor.Network  // what agents reach; everybody else in a place reaches nothing, where that can be enforced
+	Images  map[string]string // id of each image that environments name; see executor.Facts
 }
 
 // Places is the part of an executor.Backend that makes places.
@@ -113,6 +114,7 @@ type Sandbox struct {
 
 	mu      sync.Mutex
 	folders map[[2]string]*tree // folders and files of suites, as they were when they were first read
+	seen    map[string]surroundings
 }
 
 // New returns a Sandbox whose scratch and cache folders exist.
@@ -146,6 +148,7 @@ func New(o Options) (*Sandbox, error) {
 		memory:  memory,
 		umasked: umasked,
 		folders: map[[2]string]*tree{},
+		seen:    map[string]surroundings{},
 	}, nil
 }
 
