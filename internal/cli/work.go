@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,6 +37,7 @@ type work struct {
 	places   executor.Backend
 	facts    executor.Facts        // of places
 	unmade   *executor.Unavailable // why no place can be made; nil: places can be made
+	images   map[string]string     // name of the image of a case's environment, by case
 	programs run.Programs
 	leave    func()           // the place in which programs were looked for; nil: there is none
 	gateway  *gateway.Gateway // nil: nobody calls a model
@@ -122,7 +124,7 @@ func (w *work) build(ctx context.Context, x IO, sel plan.Selection, allow []stri
 		fmt.Fprintln(x.Err, warning.Error())
 	}
 	w.suite.Warnings = append(w.suite.Warnings, w.kit.Warnings()...)
-	sel.Executor, sel.Rules = w.facts.Name, gradingRules
+	sel.Executor, sel.Images, sel.Rules = w.facts.Name, w.imageIDs(), gradingRules
 	w.lookWhereCellsRun(ctx, x, box)
 	sel.Versions = w.kit.Versions(ctx, w.programs)
 	w.selected = sel
@@ -160,17 +162,24 @@ func (w *work) startPlaces(ctx context.Context, x IO, o workOptions) error {
 	if o.Untrusted && o.Network == string(executor.NetOpen) {
 		return usage(errors.New("--network open is not for an untrusted run: its agents would reach whatever this host reaches"))
 	}
+	w.images = run.Images(w.suite)
+	maps.DeleteFunc(w.images, func(id, _ string) bool { return !o.Select.Takes(id) })
 	w.facts, err = w.places.Start(ctx, executor.Session{
 		Program: program, Scratch: w.scratch.dir, Environ: x.Env, Gateway: w.gatewayAddress,
 		Image: o.Image, Network: executor.Network(o.Network),
+		Images: slices.Compact(slices.Sorted(maps.Values(w.images))),
 	})
 	switch {
 	case errors.As(err, &w.unmade) && w.unmade.Reason == run.Unenforceable:
 		return usage(err)
 	case w.unmade != nil:
 		w.facts = factsOf(block.Kind)
+		return nil
 	case err != nil:
 		return unmeasured(err)
+	}
+	if err := w.checkImages(); err != nil {
+		return w.project.relate(err)
 	}
 	return nil
 }
@@ -187,6 +196,37 @@ func (w *work) needPlaces() error {
 		return nil
 	}
 	return unmeasured(w.unmade)
+}
+
+// imagesUsed are the ids of images by their names. What places without a name are made of is not told apart, so all that the
+// executor said of itself stands for it.
+func (w *work) imagesUsed() map[string]string {
+	ids := map[string]string{"": fmt.Sprintf("%s %v", w.facts.Name, w.facts.Images)} // printed sorted
+	maps.Copy(ids, w.facts.Images)
+	return ids
+}
+
+// checkImages refuses images that nobody would use: what a case asks for is held, or it is not run.
+func (w *work) checkImages() error {
+	var faults []error
+	for _, c := range w.suite.Cases {
+		if name := w.images[c.ID]; name != "" && w.facts.Images[name] == "" {
+			faults = append(faults, c.Environment.Fault("image", "the executor "+w.facts.Name+" makes no places of the image "+name, "use --executor docker"))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return suite.Flatten(err)
+	}
+	return nil
+}
+
+// imageIDs are the ids of the images that environments name, by case.
+func (w *work) imageIDs() map[string]string {
+	ids := map[string]string{}
+	for id, name := range w.images {
+		ids[id] = w.facts.Images[name]
+	}
+	return ids
 }
 
 // gatewayAddress is where the model gateway of the run listens; empty when nobody calls a model.
@@ -213,7 +253,7 @@ func (w *work) newSandbox(x IO, allow []string) (*sandbox.Sandbox, error) {
 	}
 	return sandbox.New(sandbox.Options{
 		Suite: w.project.root, Base: base, Scratch: w.scratch.dir, Memory: w.memory.folder(), Cache: cache, Allow: allow,
-		Places: w.places, Network: w.facts.Network,
+		Places: w.places, Network: w.facts.Network, Images: w.imagesUsed(),
 	})
 }
 

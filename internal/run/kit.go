@@ -155,6 +155,18 @@ func buildEnvironment(b suite.Block) (*sandbox.Environment, error) {
 	return row.Build(b)
 }
 
+// Images are the names of the images that environments of the suite ask for, by case. An environment that cannot be built
+// has none; Build says why.
+func Images(s *suite.Suite) map[string]string {
+	names := map[string]string{}
+	for _, c := range s.Cases {
+		if e, err := buildEnvironment(c.Environment); err == nil && e.Image() != "" {
+			names[c.ID] = e.Image()
+		}
+	}
+	return names
+}
+
 // BuildExecutor makes the backend that a suite names, not started yet.
 func BuildExecutor(b suite.Block) (executor.Backend, error) {
 	row, err := find(executor.Kinds, func(r executor.Kind) string { return r.Name }, b)
