@@ -61,12 +61,14 @@ crash: ## kill assay $(KILLS) times in each of three ways, and look for what was
 simulate: ## $(SUITES) simulated suites of each kind through the verdict, into the tables of docs/verdicts.md
 	$(GO) test ./internal/bench -run TestSimulation -suites=$(SUITES) -update -timeout 1h -v
 
-bench: build ## speed, as ratios against a bare loop and a peer, of diff scope against git, and of a large summary
+bench: build ## speed, as ratios against a bare loop and a peer, of diff scope against git, of a large summary and of places
 	$(GO) -C tools build -trimpath -o ../bin/bench ./bench
 	$(GO) test -c -o bin/diffscope.test ./internal/diffscope
 	$(GO) test -c -o bin/verdicts.test ./internal/bench
+	$(GO) test -c -o bin/places.test ./internal/sandbox
 	bin/bench diff
 	bin/bench verdicts
+	bin/bench places
 	bin/bench compare
 
 clean:

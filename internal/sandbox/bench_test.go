@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // onTmpfs makes temp folders of a benchmark lie in memory, where that is to be had.
@@ -72,6 +74,64 @@ func benchCopyA(b *testing.B, n int) {
 	for b.Loop() {
 		must(b, exec.Command("cp", "-a", filepath.Join(dir, "f"), filepath.Join(dir, "g")).Run())
 		must(b, os.RemoveAll(filepath.Join(dir, "g")))
+	}
+}
+
+// BenchmarkPlaces tells how long a cell waits for its place. make bench holds it against its bars.
+func BenchmarkPlaces(b *testing.B) {
+	onTmpfs(b)
+	for b.Loop() {
+		for _, n := range []int{2000, 20000} {
+			s := newSandbox(b, nil)
+			write(b, filepath.Join(s.Suite, "f"), manyFiles(n, 2000))
+			b.ReportMetric(readyIn(b, s, resolve(b, s, folderCase("f")), Needs{}), fmt.Sprintf("ms/%d-files", n))
+		}
+	}
+}
+
+// readyIn is how long a place takes that is not the first, in milliseconds: the median of five.
+func readyIn(b *testing.B, s *Sandbox, src *Source, n Needs) float64 {
+	var taken []float64
+	for range 6 {
+		started := time.Now()
+		p, err := s.Open(b.Context(), src, n)
+		must(b, err)
+		taken = append(taken, float64(time.Since(started))/float64(time.Millisecond))
+		must(b, p.Close(b.Context()))
+	}
+	slices.Sort(taken[1:])
+	return taken[3]
+}
+
+// BenchmarkEnvironments sets a place whose environment a run before has made against one whose environment is made anew.
+// Both start with nothing read: the first place of a run is the dearest one.
+func BenchmarkEnvironments(b *testing.B) {
+	onTmpfs(b)
+	const name = "tiny-1.0-py3-none-any.whl"
+	for _, e := range []struct {
+		name, settings string
+		files          map[string]string
+	}{
+		{"venv", "{type: venv, requirements: [requirements.txt], inputs: [" + name + "]}", map[string]string{"f/" + name: wheel(b, "x"), "f/requirements.txt": "./" + name + "\n"}},
+		{"node", "{type: node, inputs: [tiny-1.0.0.tgz, packages]}", npmSource(b)},
+	} {
+		s := newSandbox(b, e.files)
+		src, n := resolve(b, s, folderCase("f")), Needs{Environment: environment(b, e.settings)}
+		ready := func() time.Duration {
+			s.cache = newCache(s.Cache, s.memory)
+			started := time.Now()
+			p, err := s.Open(b.Context(), src, n)
+			must(b, err)
+			took := time.Since(started)
+			must(b, p.Close(b.Context()))
+			return took
+		}
+		rebuilt := ready()
+		cached := ready()
+		b.ReportMetric(float64(cached)/float64(rebuilt), e.name+"-cached/rebuilt")
+		b.Logf("%s: rebuilt in %v, cached in %v", e.name, rebuilt, cached)
+	}
+	for b.Loop() { // what is measured above takes one go
 	}
 }
 

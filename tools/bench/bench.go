@@ -10,6 +10,8 @@
 //
 // bin/bench verdicts measures how long a summary of 100,000 cells with all its verdicts takes, and its memory.
 //
+// bin/bench places measures what the place of a cell costs, and a cached environment beside one that is made anew.
+//
 // A bar that is missed by less than the ratios of the run differ among themselves (their interquartile range) is undecided:
 // run again on a quieter machine.
 package main
@@ -31,6 +33,7 @@ const usage = `usage:
   bench compare [-rounds N]                    measure bin/assay against both, from the root of the repository
   bench diff [-rounds N]                       measure diff scope against git, from there too
   bench verdicts [-rounds N]                   measure a summary of 100,000 cells, from there too
+  bench places [-rounds N]                     measure places and cached environments, from there too
 `
 
 func main() {
@@ -87,7 +90,7 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 			return err
 		}
 		return bare(ctx, flags.Arg(0), repeat, flags.Arg(2), *jobs)
-	case "compare", "diff", "verdicts":
+	case "compare", "diff", "verdicts", "places":
 		rounds := flags.Int("rounds", 7, "")
 		if flags.Parse(args[1:]) != nil || flags.NArg() != 0 {
 			return errUsage
@@ -97,6 +100,8 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 			return measureDiff(ctx, *rounds, out, log)
 		case "verdicts":
 			return measureVerdicts(ctx, *rounds, out, log)
+		case "places":
+			return measurePlaces(ctx, *rounds, out, log)
 		}
 		return compare(ctx, *rounds, out, log)
 	}
