@@ -74,7 +74,7 @@ func (s *scratch) remove() {
 	if s == nil {
 		return
 	}
-	if sandbox.RemoveAll(s.dir) == nil {
+	if sandbox.Unmount(s.dir) == nil && sandbox.RemoveAll(s.dir) == nil {
 		_ = os.Remove(s.lock.Name())
 	}
 	s.lock.Close()

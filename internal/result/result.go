@@ -65,6 +65,7 @@ type Result struct {
 	ConditionVerified *bool             `json:"condition_verified"`     // nil: not checked
 	PolicyRules       []int             `json:"policy_rules,omitempty"` // of the policy that an ask of the agent met, from 1
 	Egress            *Egress           `json:"egress,omitempty"`       // nil: the executor cannot look
+	Layout            string            `json:"layout,omitempty"`       // overlay: the tree was shown in the place by a mount, and not copied
 	Findings          []Finding         `json:"findings,omitempty"`
 	Started           time.Time         `json:"started"`
 	Took              Durations         `json:"took"`

@@ -148,6 +148,9 @@ func (l *life) open(ctx context.Context) error {
 		return err
 	}
 	l.place = p
+	if p.Layout != sandbox.Copied {
+		l.res.Layout = p.Layout
+	}
 	if err := l.confined(); err != nil {
 		return err
 	}

@@ -259,7 +259,7 @@ func (t *tree) pick(paths, optional []string) (*tree, error) {
 // as if it had been made in the place that is called standardPlace. Packages come from the network, so that is open here and
 // here alone; no key and no model is near.
 func (s *Sandbox) buildEnvironment(ctx context.Context, inputs *tree, n Needs, dir string) (err error) {
-	n.Env = nil // the case's own variables are not in the key
+	n.Env, n.source = nil, nil // the case's own variables are not in the key
 	n.Network, n.Label = executor.NetOpen, n.Label+" environment"
 	p, err := s.newPlace(ctx, s.Scratch, n)
 	if err != nil {
@@ -298,8 +298,17 @@ func (s *Sandbox) buildEnvironment(ctx context.Context, inputs *tree, n Needs, d
 	return t.move(to, t.naming(p.insideRoot()), p.insideRoot(), standardPlace)
 }
 
-// copyEnvironment copies an environment from the cache into a place, and makes the paths in it those of the place.
+// copyEnvironment copies an environment from the cache into a place, or shows it there, and makes the paths in it those of
+// the place.
 func (s *Sandbox) copyEnvironment(ctx context.Context, p *Place, t *tree) error {
+	if s.shows(p.base, t) {
+		if err := t.unchanged(); err != nil {
+			return err
+		}
+		if p.mount(p.base, p.Folders.Env, t) == nil {
+			return s.moveIn(p, t)
+		}
+	}
 	if err := errors.Join(RemoveAll(p.Folders.Env), os.Mkdir(p.Folders.Env, 0o755)); err != nil {
 		return err
 	}
@@ -308,9 +317,22 @@ func (s *Sandbox) copyEnvironment(ctx context.Context, p *Place, t *tree) error 
 		return err
 	}
 	defer root.Close()
-	if err := t.lay(ctx, root, ".", s.umasked); err != nil || p.insideRoot() == standardPlace {
+	if err := t.lay(ctx, root, ".", s.umasked); err != nil {
 		return err
 	}
+	return s.moveIn(p, t)
+}
+
+// moveIn makes the paths in an environment those of its place.
+func (s *Sandbox) moveIn(p *Place, t *tree) error {
+	if p.insideRoot() == standardPlace {
+		return nil
+	}
+	root, err := os.OpenRoot(p.Folders.Env)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
 	return t.move(root, s.cache.naming(t), standardPlace, p.insideRoot())
 }
 

@@ -27,8 +27,11 @@ type Place struct {
 	Exec     executor.Executor
 	Env      []string  // NAME=value: what Needs and the environment set, for agent, setup and graders alike
 	Findings []Finding // what came up while it was made
+	Layout   string    // how its tree came to be there: Copied or Shown
 
 	sandbox  *Sandbox
+	base     string  // the scratch folder that it is in
+	shown    []shown // overlay mounts
 	worktree *worktree
 	once     sync.Once
 	closed   error
@@ -43,6 +46,7 @@ type Needs struct {
 	Label       string           // whose place it is
 
 	around surroundings // of the environment
+	source *Source      // that an agent is to work on
 }
 
 // Open makes a place and lays the source out in it. The error is an *Error of class sandbox or environment.
@@ -50,6 +54,7 @@ func (s *Sandbox) Open(ctx context.Context, src *Source, n Needs) (*Place, error
 	if err := s.lookAround(ctx, &n); err != nil {
 		return nil, err
 	}
+	n.source = src
 	return s.somewhere(ctx, n, func(p *Place) error {
 		if err := s.layOut(ctx, p, src); err != nil {
 			return err
@@ -92,7 +97,7 @@ func (s *Sandbox) newPlace(ctx context.Context, base string, n Needs) (*Place, e
 	if err != nil {
 		return nil, &Error{Class: "sandbox", What: "make a place", Err: err}
 	}
-	p := &Place{sandbox: s, Folders: executor.Folders{
+	p := &Place{sandbox: s, base: base, Layout: Copied, Folders: executor.Folders{
 		Root: root,
 		Work: filepath.Join(root, "work"),
 		Home: filepath.Join(root, "home"),
@@ -110,6 +115,7 @@ func (s *Sandbox) newPlace(ctx context.Context, base string, n Needs) (*Place, e
 		}
 	}
 	if err == nil {
+		s.show(ctx, base, p, n.source) // before anybody holds the folder open
 		p.Exec, err = s.Places.Open(ctx, executor.Spec{Folders: p.Folders, Env: p.Env, Network: n.Network, Image: n.Environment.Image(), Label: n.Label})
 	}
 	if err != nil {
@@ -135,19 +141,22 @@ func (s *Sandbox) layOut(ctx context.Context, p *Place, src *Source) error {
 		p.worktree = src.worktree
 		return wrap("sandbox", src.what, src.worktree.add(ctx, p.Work))
 	}
-	err := s.layTrees(ctx, p, src)
+	if p.Layout == Shown {
+		return nil
+	}
+	err := s.layTrees(ctx, p.Work, src)
 	if errors.Is(err, errChanged) && src.again != nil {
 		var found []Finding
 		if found, err = src.again(ctx); err == nil {
 			p.Findings = append(p.Findings, found...)
-			err = errors.Join(p.clearWork(), s.layTrees(ctx, p, src))
+			err = errors.Join(p.clearWork(), s.layTrees(ctx, p.Work, src))
 		}
 	}
 	return wrap("sandbox", src.what, err)
 }
 
-func (s *Sandbox) layTrees(ctx context.Context, p *Place, src *Source) error {
-	root, err := os.OpenRoot(p.Work)
+func (s *Sandbox) layTrees(ctx context.Context, dir string, src *Source) error {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
@@ -360,7 +369,7 @@ func (p *Place) Close(ctx context.Context) error {
 		if p.Exec != nil {
 			p.closed = p.Exec.Close(ctx)
 		}
-		p.closed = errors.Join(p.closed, RemoveAll(p.Root))
+		p.closed = errors.Join(p.closed, p.unmount(), RemoveAll(p.Root))
 		if p.worktree != nil {
 			p.closed = errors.Join(p.closed, p.worktree.prune(ctx))
 		}

@@ -40,6 +40,7 @@ type Options struct {
 	Allow   []string          // private hosts that sources may name
 	Places  Places            // a started executor.Backend
 	Network executor.Network  // what agents reach; everybody else in a place reaches nothing, where that can be enforced
+	Overlay bool              // trees may be shown in places by overlay mounts, where those can be had: agents are of the user that we are
 	Images  map[string]string // id of each image that environments name; see executor.Facts
 }
 
@@ -115,6 +116,7 @@ type Sandbox struct {
 	mu      sync.Mutex
 	folders map[[2]string]*tree // folders and files of suites, as they were when they were first read
 	seen    map[string]surroundings
+	stages  stages
 }
 
 // New returns a Sandbox whose scratch and cache folders exist.
@@ -149,6 +151,7 @@ func New(o Options) (*Sandbox, error) {
 		umasked: umasked,
 		folders: map[[2]string]*tree{},
 		seen:    map[string]surroundings{},
+		stages:  stages{made: map[stageKey]*stage{}, probed: map[string]bool{}, refused: map[stageKey]bool{}},
 	}, nil
 }
 

@@ -32,8 +32,9 @@ const (
 type tree struct {
 	dir     string // host path of the folder that still holds the bytes
 	entries []entry
-	single  bool // not a folder but one file: its only entry, in dir
-	kept    bool // every entry has its bytes in memory
+	single  bool  // not a folder but one file: its only entry, in dir
+	kept    bool  // every entry has its bytes in memory
+	stamp   stamp // of the folder, from before it was read
 }
 
 type entry struct {
@@ -43,6 +44,8 @@ type entry struct {
 	size int64
 	sum  [sha256.Size]byte
 	data []byte
+
+	stamp stamp // from before it was read
 }
 
 // rules say what a tree may hold.
@@ -114,7 +117,11 @@ func readPath(base, name string, r rules, memory *budget) (*tree, error) {
 
 // readTree reads a whole folder.
 func readTree(root *os.Root, r rules, memory *budget) (*tree, error) {
-	t := &tree{dir: root.Name()}
+	info, err := root.Stat(".")
+	if err != nil {
+		return nil, err
+	}
+	t := &tree{dir: root.Name(), stamp: stampOf(info)}
 	if err := t.walk(root, ".", r); err != nil {
 		return nil, err
 	}
@@ -189,7 +196,7 @@ func gitIn(name string) (string, bool) {
 
 // add appends one entry, with the few modes that a place knows.
 func (t *tree) add(name string, info fs.FileInfo, link string) error {
-	e := entry{path: name, link: link}
+	e := entry{path: name, link: link, stamp: stampOf(info)}
 	switch info.Mode().Type() {
 	case 0:
 		e.mode, e.size = fileMode(info.Mode()), info.Size()
