@@ -14,9 +14,9 @@ import (
 // placesBinary holds the Go benchmarks of places, below the root of the repository.
 const placesBinary = "bin/places.test"
 
-// The benchmarks of places and the units that each must print.
+// The benchmarks of places and the units that each must print. Where overlays can be mounted, there are more.
 var placesBenchmarks = map[string][]string{
-	"BenchmarkPlaces":       {"ms/2000-files", "ms/20000-files"},
+	"BenchmarkPlaces":       {"ms/2000-files-copied", "ms/20000-files-copied"},
 	"BenchmarkEnvironments": {"venv-cached/rebuilt", "node-cached/rebuilt"},
 }
 
@@ -41,11 +41,19 @@ func measurePlaces(ctx context.Context, rounds int, out, log io.Writer) error {
 	if err := errors.Join(err, os.RemoveAll(b.root)); err != nil {
 		return err
 	}
+	ready := []bar{
+		{what: "place of 2,000 files, copied", values: values["ms/2000-files-copied"], limit: 60, seconds: true},
+		{what: "place of 20,000 files, copied", values: values["ms/20000-files-copied"], limit: 900, seconds: true},
+	}
+	if shown := values["ms/2000-files-shown"]; shown != nil {
+		ready = append(ready,
+			bar{what: "place of 2,000 files, shown", values: shown, limit: 30, seconds: true},
+			bar{what: "place of 20,000 files, shown", values: values["ms/20000-files-shown"], limit: 150, seconds: true})
+	} else {
+		fmt.Fprintln(out, "overlays cannot be mounted here, so no place was shown")
+	}
 	return errors.Join(
-		printBars(out, "ms", []bar{
-			{what: "place of 2,000 files, ready", values: values["ms/2000-files"], limit: 30, seconds: true},
-			{what: "place of 20,000 files, ready", values: values["ms/20000-files"], limit: 400, seconds: true},
-		}),
+		printBars(out, "ms", ready),
 		printBars(out, "ratio", []bar{
 			{what: "venv in a place, cached / rebuilt", values: values["venv-cached/rebuilt"], limit: 0.1},
 			{what: "node_modules in a place, cached / rebuilt", values: values["node-cached/rebuilt"], limit: 0.1},
