@@ -149,6 +149,27 @@ func TestVenvIsMadeOnceAndMoved(t *testing.T) {
 	}
 }
 
+func TestVenvFromALock(t *testing.T) {
+	t.Parallel()
+	haveTools(t, "python3", "uv")
+	const name = "tiny-1.0-py3-none-any.whl"
+	s := newSandbox(t, map[string]string{
+		"f/" + name: wheel(t, "from the lock"),
+		"f/pyproject.toml": "[project]\nname = 'case'\nversion = '1'\nrequires-python = '>=3.9'\ndependencies = ['tiny']\n" +
+			"[tool.uv.sources]\ntiny = {path = '" + name + "'}\n",
+	})
+	cmd := exec.Command("uv", "lock", "--offline", "--quiet")
+	cmd.Dir = filepath.Join(s.Suite, "f")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("uv lock: %v\n%s", err, out)
+	}
+	e := environment(t, `{type: venv, lock: uv.lock, inputs: [`+name+`]}`)
+	p := open(t, s, resolve(t, s, folderCase("f")), Needs{Environment: e})
+	if got := say(t, p, "tiny"); got != "from the lock\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestVenvRefusesAnotherHash(t *testing.T) {
 	t.Parallel()
 	haveTools(t, "python3")

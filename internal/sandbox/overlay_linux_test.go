@@ -61,6 +61,9 @@ func listed(t testing.TB, dir string) string {
 	must(t, err)
 	modes := &strings.Builder{}
 	must(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
 		info, err := d.Info()
 		if err == nil {
 			fmt.Fprintln(modes, info.Mode(), strings.TrimPrefix(name, dir))
