@@ -1,8 +1,9 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"iter"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/assay-ci/assay/internal/suite"
@@ -72,14 +74,19 @@ type Handover struct {
 	Tree   iter.Seq2[File, error] // what the agent left behind, folders before what they hold
 	Before iter.Seq2[File, error] // the tree when the agent began; nil: the source's
 	Files  []string               // the files of the case that the agent is asked to change, as globs
+	Config []string               // paths of files with other uses too, in which the agent changed how tests are run
 	Hidden *Assets                // nil: none
+	Canary string                 // what one more file among the hidden assets holds, under a name nobody can guess; empty: there is none
 }
 
 // Grading makes a place in which graders run: the agent's tree byte for byte, without what it could use to speak for
 // itself, and the hidden assets over it. Its environment is made over the source, before the agent's tree arrives.
 //
-// A .git and compiled Python are left out. Files that tools load without being asked (see autoloaded) are as they were
-// before the agent, unless an entry of Files names them. Each such case is a finding.
+// A .git and compiled Python are left out. Files that tools load without being asked (see autoloaded), and those of Config,
+// are as they were before the agent, unless an entry of Files names them; of a package.json, the parts that tell how tests
+// are run are. So are the packages that were installed before, while those that the agent added are there. A Python module
+// at the top of the tree that the agent made, and that would be imported in the place of one of Python's own, is left out.
+// Each such case is a finding.
 //
 // The error is an *Error of class sandbox, environment or grader; it wraps ErrTooLarge when the agent's tree is too large.
 func (s *Sandbox) Grading(ctx context.Context, src *Source, h Handover, n Needs) (*Place, []Finding, error) {
@@ -116,7 +123,7 @@ func (s *Sandbox) gradingTree(ctx context.Context, p *Place, src *Source, h Hand
 		return nil, err
 	}
 	defer root.Close()
-	g := &grading{layer: newLayer(root, s.umasked), names: h.Files, hidden: h.Hidden}
+	g := &grading{layer: newLayer(root, s.umasked), names: h.Files, config: h.Config, hidden: h.Hidden}
 	g.replaced = func(name string) { g.note(FoundInTheWay, name, "removed for a file that was there before") }
 	if err := g.remember(before); err != nil {
 		return nil, err
@@ -127,7 +134,7 @@ func (s *Sandbox) gradingTree(ctx context.Context, p *Place, src *Source, h Hand
 	if err := g.reset(); err != nil {
 		return nil, err
 	}
-	if err := g.layHidden(); err != nil {
+	if err := g.layHidden(h.Canary); err != nil {
 		return nil, wrap("grader", h.Hidden.what, err)
 	}
 	return g.found, nil
@@ -151,50 +158,19 @@ func (s *Sandbox) furnishOverSource(ctx context.Context, p *Place, src *Source, 
 // grading fills the work folder of one grading place.
 type grading struct {
 	*layer
-	names   []string
-	hidden  *Assets
-	before  map[string]original // autoloaded files as they were
-	intact  map[string]bool     // those that the agent left alone
-	refused map[string]bool     // those of the agent that were not laid
-	found   []Finding
-	count   int
-	bytes   int64
-}
-
-// original is a file as it was before the agent.
-type original struct {
-	File
-	sum [sha256.Size]byte
-}
-
-// autoloaded are names of files, and of folders, that common tools load without being asked. An agent that writes one can
-// make every test pass.
-var autoloaded = []string{
-	"conftest.py", "sitecustomize", "sitecustomize.py", "usercustomize", "usercustomize.py", "*.pth",
-	"pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg",
-	"jest.config.*", "vitest.config.*", "vitest.workspace.*",
-	".npmrc", ".envrc", ".bashrc", ".bash_profile", ".profile",
-}
-
-// isAutoloaded says whether a file is one of the autoloaded, or in a folder that is.
-func isAutoloaded(name string) bool {
-	if strings.Contains("/"+name, "/node_modules/.bin/") {
-		return true
-	}
-	for part := range strings.SplitSeq(name, "/") {
-		for _, pattern := range autoloaded {
-			if ok, _ := path.Match(pattern, part); ok {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// isBytecode says whether a file is compiled Python. It may say that it must not be compared with its source, and then it
-// is run in the place of it, hidden tests included.
-func isBytecode(name string) bool {
-	return strings.HasSuffix(name, ".pyc") || strings.HasSuffix(name, ".pyo")
+	names     []string
+	config    []string
+	hidden    *Assets
+	before    map[string]File // guarded files as they were
+	manifests map[string]bool // each package.json that was there
+	packages  map[string]bool // those that were installed
+	tops      map[string]bool // what was at the top of the tree
+	intact    map[string]bool // guarded files that are laid as they may be
+	refused   map[string]bool // those of the agent that were not laid
+	told      map[string]bool // findings, so that each is told once
+	found     []Finding
+	count     int
+	bytes     int64
 }
 
 // named says whether the case asks for this very file. A glob over a whole folder does not: src/** is about the code.
@@ -212,54 +188,87 @@ func (g *grading) named(name string) bool {
 	return false
 }
 
-// guarded says whether a file of the agent is laid only as it was before.
-func (g *grading) guarded(name string) bool { return isAutoloaded(name) && !g.named(name) }
+// guarded says whether a file of the agent is laid only as it was before, or not at all when it was not there.
+func (g *grading) guarded(name string) bool {
+	if g.named(name) {
+		return false
+	}
+	if pkg, ok := installed(name); ok && g.packages[pkg] {
+		return true
+	}
+	top, _, _ := strings.Cut(name, "/")
+	return isAutoloaded(name) || g.manifests[name] || slices.Contains(g.config, name) || isShadow(name) && !g.tops[top]
+}
 
 // remember keeps what may be needed of the tree before the agent.
 func (g *grading) remember(before iter.Seq2[File, error]) error {
-	g.before, g.intact, g.refused = map[string]original{}, map[string]bool{}, map[string]bool{}
+	g.before, g.intact, g.refused, g.told = map[string]File{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	g.manifests, g.packages, g.tops = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for f, err := range before {
 		if err != nil {
 			return err
 		}
-		if f.Mode.IsDir() || !g.guarded(f.Path) {
+		top, _, _ := strings.Cut(f.Path, "/")
+		g.tops[top] = true
+		if f.Mode.IsDir() {
 			continue
 		}
-		sum, err := sumOf(f)
-		if err != nil {
-			return err
+		if pkg, ok := installed(f.Path); ok {
+			g.packages[pkg] = true
+		} else if path.Base(f.Path) == "package.json" {
+			g.manifests[f.Path] = true
 		}
-		g.before[f.Path] = original{f, sum}
+		if g.guarded(f.Path) {
+			g.before[f.Path] = f
+		}
 	}
 	return nil
-}
-
-// sumOf is the sha256 of a file's bytes, or of a link's target.
-func sumOf(f File) (sum [sha256.Size]byte, err error) {
-	if f.Mode&fs.ModeSymlink != 0 {
-		return sha256.Sum256([]byte(f.Link)), nil
-	}
-	r, err := f.Open()
-	if err != nil {
-		return sum, err
-	}
-	defer r.Close()
-	h := sha256.New()
-	if n, err := io.Copy(h, io.LimitReader(r, maxBytes+1)); err != nil || n > maxBytes {
-		return sum, errors.Join(err, fmt.Errorf("%s: %w", f.Path, ErrTooLarge))
-	}
-	h.Sum(sum[:0])
-	return sum, nil
 }
 
 // same says whether the agent left a file as it was.
 func (g *grading) same(f File) (bool, error) {
 	was, ok := g.before[f.Path]
-	if !ok || was.Mode.Type() != f.Mode.Type() || fileMode(was.Mode) != fileMode(f.Mode) {
+	switch {
+	case !ok || was.Mode.Type() != f.Mode.Type():
+		return false, nil
+	case f.Mode&fs.ModeSymlink != 0:
+		return was.Link == f.Link, nil
+	case fileMode(was.Mode) != fileMode(f.Mode):
 		return false, nil
 	}
-	sum, err := sumOf(f)
-	return sum == was.sum, err
+	return sameBytes(was, f)
+}
+
+// sameBytes compares two files. It reads no further than the shorter one goes.
+func sameBytes(a, b File) (bool, error) {
+	x, err := a.Open()
+	if err != nil {
+		return false, err
+	}
+	defer x.Close()
+	y, err := b.Open()
+	if err != nil {
+		return false, err
+	}
+	defer y.Close()
+	var one, two [32 << 10]byte
+	for {
+		n, errX := io.ReadFull(x, one[:])
+		m, errY := io.ReadFull(y, two[:])
+		if err := errors.Join(unlessEnd(errX), unlessEnd(errY)); err != nil || !bytes.Equal(one[:n], two[:m]) {
+			return false, err
+		}
+		if errX != nil {
+			return true, nil
+		}
+	}
+}
+
+func unlessEnd(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return nil
+	}
+	return err
 }
 
 // layAgent lays what the agent left behind.
@@ -290,12 +299,10 @@ func (g *grading) layAgent(ctx context.Context, tree iter.Seq2[File, error]) err
 			continue
 		}
 		if !f.Mode.IsDir() && g.guarded(f.Path) {
-			same, err := g.same(f)
-			if err != nil {
+			if f, err = g.asBefore(f); err != nil {
 				return err
 			}
-			if !same {
-				g.refuse(f)
+			if f.Path == "" {
 				continue
 			}
 			g.intact[f.Path] = true
@@ -307,14 +314,84 @@ func (g *grading) layAgent(ctx context.Context, tree iter.Seq2[File, error]) err
 	return nil
 }
 
-// refuse notes an autoloaded file that the agent made or changed.
-func (g *grading) refuse(f File) {
-	text := "made by the agent; left out of the grading place"
-	if _, ok := g.before[f.Path]; ok {
-		text = "changed by the agent; graded as it was before"
+// asBefore returns what may be laid of a guarded file: the file when the agent left it alone, a package.json with its parts
+// put back, or nothing, an empty File.
+func (g *grading) asBefore(f File) (File, error) {
+	same, err := g.same(f)
+	switch {
+	case err != nil || same:
+		return f, err
+	case g.manifests[f.Path] && f.Mode.IsRegular() && g.before[f.Path].Mode.IsRegular():
+		merged, changed, err := mergeFiles(g.before[f.Path], f)
+		if err == nil && !changed {
+			return f, nil
+		}
+		if err == nil {
+			g.tell(FoundAutoloaded, f.Path, "changed by the agent; graded with the parts that tell how tests are run as they were before")
+			f.Open = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(merged)), nil }
+			return f, nil
+		}
 	}
+	g.refuse(f)
+	return File{}, nil
+}
+
+// maxManifest is how large a package.json may be, in bytes, for its parts to be told apart.
+const maxManifest = 4 << 20
+
+func mergeFiles(before, after File) (merged []byte, changed bool, err error) {
+	was, err := readFile(before)
+	if err != nil {
+		return nil, false, err
+	}
+	now, err := readFile(after)
+	if err != nil {
+		return nil, false, err
+	}
+	return mergeRunners(was, now)
+}
+
+func readFile(f File) ([]byte, error) {
+	r, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(r, maxManifest+1))
+	if err == nil && len(data) > maxManifest {
+		err = ErrTooLarge
+	}
+	return data, errors.Join(err, r.Close())
+}
+
+// refuse notes a guarded file that the agent made or changed.
+func (g *grading) refuse(f File) {
 	g.refused[f.Path] = true
-	g.note(FoundAutoloaded, f.Path, text)
+	if _, ok := g.before[f.Path]; ok {
+		g.noteGuarded(f.Path, "changed by the agent; graded as it was before")
+	} else {
+		g.noteGuarded(f.Path, "made by the agent; left out of the grading place")
+	}
+}
+
+// noteGuarded notes what became of a guarded file. Of a package that was installed, it is told once.
+func (g *grading) noteGuarded(name, text string) {
+	kind := FoundAutoloaded
+	if pkg, ok := installed(name); ok && !isAutoloaded(name) {
+		_, pkg, _ = strings.Cut(pkg[1:], "/")
+		kind, name = FoundDependency, name[:strings.LastIndex(name, pkg)+len(pkg)]
+		text = "an installed package that the agent changed; graded as it was before"
+	} else if isShadow(name) {
+		kind = FoundShadow
+	}
+	g.tell(kind, name, text)
+}
+
+// tell notes a finding once.
+func (g *grading) tell(kind, name, text string) {
+	if key := kind + " " + name; !g.told[key] {
+		g.told[key] = true
+		g.note(kind, name, text)
+	}
 }
 
 // agentFile lays one entry, with the modes that a place knows.
@@ -354,13 +431,13 @@ func (g *grading) copyAgent(to *os.File, f File) error {
 func (g *grading) reset() error {
 	for _, name := range sortedKeys(g.before) {
 		was := g.before[name]
-		if g.intact[name] || !g.guarded(name) {
+		if g.intact[name] {
 			continue
 		}
 		if !g.refused[name] {
-			g.note(FoundAutoloaded, name, "removed by the agent; graded as it was before")
+			g.noteGuarded(name, "removed by the agent; graded as it was before")
 		}
-		if err := g.agentFile(was.File); err != nil {
+		if err := g.agentFile(was); err != nil {
 			return err
 		}
 	}
@@ -368,7 +445,7 @@ func (g *grading) reset() error {
 }
 
 // layHidden lays the hidden assets over everything, so that nothing can overwrite them but a command of the graders.
-func (g *grading) layHidden() error {
+func (g *grading) layHidden(canary string) error {
 	if g.hidden == nil {
 		return nil
 	}
@@ -383,7 +460,13 @@ func (g *grading) layHidden() error {
 			return err
 		}
 	}
-	return nil
+	if canary == "" {
+		return nil
+	}
+	return g.file(".assay-"+rand.Text(), 0o444, func(to *os.File) error {
+		_, err := to.WriteString(canary + "\n")
+		return err
+	})
 }
 
 func (g *grading) note(kind, name, text string) {

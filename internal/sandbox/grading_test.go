@@ -184,6 +184,21 @@ func TestA17ChangedAssets(t *testing.T) {
 	must(t, none.Verify())
 }
 
+// TestChangedTestSettings: a file with other uses too, in which the agent changed how tests are run, is as before.
+func TestChangedTestSettings(t *testing.T) {
+	t.Parallel()
+	before := map[string]string{"pyproject.toml": "[tool.pytest.ini_options]\n", "a.toml": "old"}
+	s, src, _ := gradingSandbox(t, before, nil)
+	agent := map[string]string{"pyproject.toml": "[tool.pytest.ini_options]\naddopts='-p evil'\n", "a.toml": "new"}
+	p, notes := grade(t, s, src, Handover{Tree: handed(agent), Config: []string{"pyproject.toml"}})
+	if diff := cmp.Diff(map[string]string{"pyproject.toml": before["pyproject.toml"], "a.toml": "new"}, look(t, p.Work)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"autoloaded_reset pyproject.toml"}, kinds(notes)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestHostileHandovers(t *testing.T) {
 	t.Parallel()
 	s, src, _ := gradingSandbox(t, map[string]string{"a": ""}, nil)

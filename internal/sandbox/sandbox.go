@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"net/http"
 	"os"
 	"os/exec"
@@ -39,6 +40,7 @@ type Options struct {
 	Cache   string            // verified sources and environments are kept below it
 	Allow   []string          // private hosts that sources may name
 	Places  Places            // a started executor.Backend
+	Hides   bool              // agents cannot read the files of the host, and so not the suite
 	Network executor.Network  // what agents reach; everybody else in a place reaches nothing, where that can be enforced
 	Overlay bool              // trees may be shown in places by overlay mounts, where those can be had: agents are of the user that we are
 	Images  map[string]string // id of each image that environments name; see executor.Facts
@@ -68,6 +70,8 @@ const (
 	FoundSetuid       = "setuid_stripped"    // a setuid or setgid bit
 	FoundBytecode     = "bytecode_dropped"   // compiled Python, which is loaded in the place of its source
 	FoundAutoloaded   = "autoloaded_reset"   // a file that tools load unasked, back as it was before the agent
+	FoundDependency   = "dependency_reset"   // an installed package, back as it was before the agent
+	FoundShadow       = "module_dropped"     // a Python module at the top of the tree in the place of one of Python's own
 	FoundOverwritten  = "hidden_overwritten" // something stood at the path of a hidden asset
 	FoundInTheWay     = "in_the_way"         // a file or link stood where a folder must be
 	FoundUnknownEntry = "not_laid"           // neither a file nor a folder nor a link
@@ -200,6 +204,9 @@ type Source struct {
 	// again puts right what the cache holds; nil for a source that is not of the cache.
 	again func(context.Context) ([]Finding, error)
 }
+
+// Files gives the tree as it was read.
+func (s *Source) Files() iter.Seq2[File, error] { return s.work.files() }
 
 // Resolve finds the tree of a case. The error is an *Unavailable when the source cannot be reached, and a suite.Problem
 // when the case must be changed.
