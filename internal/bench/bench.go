@@ -111,11 +111,12 @@ type record struct {
 	judged         []result.Score // those of judges
 	verified       *bool          // it had its condition; nil: not known
 	weights        []float64      // of the assertions of the run
+	proof          *result.Contamination
 }
 
 // newRecord keeps of a result what the benchmark needs, and lays its run into the given one.
 func newRecord(r result.Result, evalID int, run *Run) *record {
-	rec := &record{run: run, attempts: r.Attempt, model: r.Agent.Model, version: r.Agent.Version, rules: r.PolicyRules, verified: r.ConditionHeld()}
+	rec := &record{run: run, attempts: r.Attempt, model: r.Agent.Model, version: r.Agent.Version, rules: r.PolicyRules, verified: r.ConditionHeld(), proof: r.Contamination}
 	*run = Run{
 		EvalID: evalID, EvalName: r.Case, Configuration: r.Condition, RunNumber: r.Trial,
 		Expectations: []Expectation{}, Notes: []string{},
@@ -262,6 +263,7 @@ func (b *Benchmark) gather(m result.Manifest, order *order, cells []*cell, recor
 			b.Beside.add(beside)
 		}
 		b.judged(r)
+		b.Contamination = b.Contamination.plus(r.proof)
 		if r.run.Status == result.Skipped {
 			continue
 		}
@@ -275,6 +277,22 @@ func (b *Benchmark) gather(m result.Manifest, order *order, cells []*cell, recor
 		b.DiffScope = append(b.DiffScope, Of[[]ScopeRow]{condition, scopeRows(b.Runs, condition)})
 	}
 	return arms, scored
+}
+
+// plus adds the proof of one cell, if it has one.
+func (c *Contamination) plus(p *result.Contamination) *Contamination {
+	if p == nil {
+		return c
+	}
+	if c == nil {
+		c = &Contamination{Prevents: true}
+	}
+	c.Cells++
+	if p.Proven {
+		c.Proven++
+	}
+	c.Prevents = c.Prevents && p.Prevents
+	return c
 }
 
 func orEmpty[T any](list []T) []T {

@@ -49,6 +49,7 @@ type Benchmark struct {
 	Missing       []Missing               `json:"missing"`          // planned cells that are in no rate
 	Unplanned     []string                `json:"unplanned"`        // records of no planned cell, by cell or folder; they enter nothing
 	Unreadable    []string                `json:"unreadable"`       // records that could not be read; their cells are missing
+	Contamination *Contamination          `json:"contamination,omitempty"`
 	Fingerprint   Fingerprint             `json:"fingerprint"`
 	Runs          []Run                   `json:"runs"` // cells whose agent was started, candidate before baseline
 }
@@ -87,6 +88,14 @@ type Case struct {
 
 	Admission    string   `json:"admission,omitempty"`     // admitted, failed, unproven or no_record; empty when nobody looked
 	AdmissionWhy []string `json:"admission_why,omitempty"` // of failed and unproven
+}
+
+// Contamination counts the cells whose cases have hidden assets by whether it is proven that their agents did not have them.
+// Nil: there is no such cell.
+type Contamination struct {
+	Cells    int  `json:"cells"`
+	Proven   int  `json:"proven"`
+	Prevents bool `json:"prevents"` // no agent could read the files of the host; false: the proof may only detect it
 }
 
 // A Decision is what the gate says, the settings it was taken under and what took it. It is post hoc when it was taken

@@ -254,6 +254,7 @@ func (w *work) newSandbox(x IO, allow []string) (*sandbox.Sandbox, error) {
 	return sandbox.New(sandbox.Options{
 		Suite: w.project.root, Base: base, Scratch: w.scratch.dir, Memory: w.memory.folder(), Cache: cache, Allow: allow,
 		Places: w.places, Network: w.facts.Network, Images: w.imagesUsed(),
+		Hides:   w.facts.Keys == "container" || w.facts.Keys == "namespace",
 		Overlay: w.facts.Keys == "none", // whose places are given to another user must be copied, or all of it would be
 	})
 }

@@ -93,6 +93,20 @@ func (t Tree) Files() iter.Seq2[File, error] {
 	}
 }
 
+// Changed gives the files and links of the tree that are not in another one, or have other bytes there, as [Tree.Files] does.
+func (t Tree) Changed(from Tree) iter.Seq2[File, error] {
+	rest := Tree{}
+	for i := range t.entries {
+		e := &t.entries[i]
+		was := find(from.entries, e.path)
+		if was != nil && was.mode == e.mode && was.blob != nil && e.blob != nil && was.blob.equal(e.blob) {
+			continue
+		}
+		rest.entries = append(rest.entries, *e)
+	}
+	return rest.Files()
+}
+
 func (e *entry) fileMode() fs.FileMode {
 	switch e.mode {
 	case filemode.Executable:

@@ -413,7 +413,7 @@ func missingWhy(m bench.Missing) string {
 
 // provenance is what was run with what, by name.
 func provenance(b bench.Benchmark) [][2]string {
-	return [][2]string{
+	rows := [][2]string{
 		{"suite", b.Metadata.Suite},
 		{"tool", "assay " + b.Metadata.Tool},
 		{"seed", b.Metadata.Seed},
@@ -424,6 +424,19 @@ func provenance(b bench.Benchmark) [][2]string {
 		{"suite digest", b.Fingerprint.Suite},
 		{"fingerprint", b.Fingerprint.Digest},
 	}
+	if c := b.Contamination; c != nil {
+		rows = append(rows, [2]string{"contamination proof", contamination(*c)})
+	}
+	return rows
+}
+
+// contamination says of how many cells it is proven that their agents did not have the hidden assets.
+func contamination(c bench.Contamination) string {
+	text := fmt.Sprintf("%d of %d %s with hidden assets", c.Proven, c.Cells, plural(c.Cells, "cell", "cells"))
+	if !c.Prevents {
+		text += "; agents could read the files of the host, so it can miss one that looked for them"
+	}
+	return text
 }
 
 // unknown is what stands for a number that was not measured.

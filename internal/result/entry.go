@@ -105,6 +105,12 @@ func (l *Ledger) lastAttempt(rel string) int {
 	return l.attempts[rel]
 }
 
+// Note writes into the journal what is about to happen in the attempt. It does not wait for the disk: the order of the notes
+// is what they are for, and a power cut costs the attempt as a whole.
+func (e *Entry) Note(what, text string) error {
+	return e.ledger.Write(Note{What: what, Cell: e.rel, Attempt: e.attempt, Text: text}, false)
+}
+
 // Attempt is the number of the attempt, from 1.
 func (e *Entry) Attempt() int { return e.attempt }
 

@@ -18,7 +18,7 @@ import (
 // so. The journal decides the number of the next attempt and what has been spent; all else is read from the records.
 type Note struct {
 	At      time.Time   `json:"at"`
-	What    string      `json:"what"` // run, attempt, interrupted, committed, set_aside
+	What    string      `json:"what"` // run, attempt, stopped, interrupted, committed, set_aside
 	Cell    string      `json:"cell,omitempty"`
 	Attempt int         `json:"attempt,omitempty"`
 	Status  Status      `json:"status,omitempty"`

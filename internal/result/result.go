@@ -62,10 +62,11 @@ type Result struct {
 	TraceChurn        *TraceChurn       `json:"trace_churn"` // nil: the trace shows no edits, or the tree was not measured
 	Agent             Agent             `json:"agent"`
 	Beside            Beside            `json:"beside"`
-	ConditionVerified *bool             `json:"condition_verified"`     // nil: not checked
-	PolicyRules       []int             `json:"policy_rules,omitempty"` // of the policy that an ask of the agent met, from 1
-	Egress            *Egress           `json:"egress,omitempty"`       // nil: the executor cannot look
-	Layout            string            `json:"layout,omitempty"`       // overlay: the tree was shown in the place by a mount, and not copied
+	ConditionVerified *bool             `json:"condition_verified"`      // nil: not checked
+	PolicyRules       []int             `json:"policy_rules,omitempty"`  // of the policy that an ask of the agent met, from 1
+	Egress            *Egress           `json:"egress,omitempty"`        // nil: the executor cannot look
+	Layout            string            `json:"layout,omitempty"`        // overlay: the tree was shown in the place by a mount, and not copied
+	Contamination     *Contamination    `json:"contamination,omitempty"` // nil: the case has no hidden assets, or the agent was not started
 	Findings          []Finding         `json:"findings,omitempty"`
 	Started           time.Time         `json:"started"`
 	Took              Durations         `json:"took"`
@@ -194,6 +195,52 @@ type Egress struct {
 	Interfaces []string `json:"interfaces"` // nil: nobody looked
 	Routes     int      `json:"routes"`     // rows of the route tables that belong to other interfaces than lo
 	Canary     string   `json:"canary"`     // a listener of ours outside of the place: unreached, reached or none
+}
+
+// A Contamination is the proof that an agent did not have the hidden assets of its case, and that no grading place leaked.
+//
+// It has four parts. Before: the tree that the agent started from, and the skills and instructions that it was given, hold no
+// hidden file and no passage of one. Order: nothing of the agent ran any more when its tree was measured, and the hidden
+// assets were laid after that, in another place; the journal has a note of the stop from before they were laid. After: a
+// random text that lies among the hidden assets of each cell, the canary, stands nowhere in what this agent said, wrote or
+// left. Egress, in the record beside this: what the place could reach.
+//
+// When the first part does not hold, the cell is errored, class grader, before its agent starts: the suite must be changed.
+// When the third does not, the cell is failed if it would have passed: the agent has looked into a place of graders. So a cell
+// whose proof does not hold is never passed.
+type Contamination struct {
+	Proven   bool     `json:"proven"`        // every part holds
+	Why      []string `json:"why,omitempty"` // it is not proven, a sentence each
+	Prevents bool     `json:"prevents"`      // agents cannot read the files of the host; false: the suite is within reach of an agent that looks for it, and this proof may only detect it
+	Files    int      `json:"hidden_files"`  // that were looked for; those of less than 16 bytes are not
+	Restored int      `json:"restored"`      // of these, the same in the source at the same path: they hide nothing
+	Before   Look     `json:"before"`
+	After    *Look    `json:"after"` // nil: the work could not be looked at
+	Order    Order    `json:"order"`
+}
+
+// A Look is what was searched for hidden assets. Passages that the source of the case holds too are not looked for.
+type Look struct {
+	Files    int        `json:"files"` // files, logs and traces
+	Bytes    int64      `json:"bytes"`
+	Canaries []string   `json:"canaries,omitempty"` // what held a canary
+	Found    []Sighting `json:"found,omitempty"`    // at most 20. In what an agent did they prove nothing: one that solves a case may write what a hidden file expects
+}
+
+// A Sighting is text of a hidden file in something else.
+type Sighting struct {
+	Hidden string  `json:"hidden"`
+	In     string  `json:"in"`
+	Share  float64 `json:"share"` // of the text that was looked for, 0 to 1
+	Told   bool    `json:"told"`  // the whole file, half of it, or a passage of 512 bytes
+}
+
+// An Order is when things happened, since the cell began; nil did not happen in this attempt.
+type Order struct {
+	Stopped  *time.Duration `json:"agent_stopped"` // with all that it started
+	Measured *time.Duration `json:"tree_measured"`
+	Laid     *time.Duration `json:"hidden_laid"`
+	Earlier  bool           `json:"agent_earlier,omitempty"` // the agent worked in an earlier attempt; this one graded its tree again
 }
 
 // A Manifest is the plan of a run and all that was fixed before its first cell.

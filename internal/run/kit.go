@@ -1,6 +1,7 @@
 package run
 
 import (
+	"crypto/rand"
 	"errors"
 	"io/fs"
 	"slices"
@@ -32,6 +33,7 @@ type Kit struct {
 	gateway    *gateway.Gateway   // nil: no agent can call a model
 	terminal   responder.Terminal // nil: nobody can be asked
 	warnings   suite.Problems
+	canary     string // what the canaries of all cells begin with
 }
 
 // An agent is a harness of the suite, built.
@@ -52,6 +54,9 @@ type task struct {
 
 	mu     sync.Mutex
 	before *diffscope.Tree // of every place of the case, when nothing but its source decides it
+
+	search *sandbox.Search // for the hidden assets, once they were looked for
+	shown  sandbox.Look    // of them, in the source
 
 	patch    []byte            // the reference, after the preflight
 	measured []diffscope.Scope // the reference, on that tree
@@ -86,7 +91,7 @@ func Owned(use suite.Use, b suite.Block) (err error) {
 // be held together, such as a condition that a harness cannot honour, or a script that a case lacks.
 func Build(s *suite.Suite, fsys fs.FS, box *sandbox.Sandbox, now func() time.Time) (*Kit, error) {
 	k := &Kit{
-		suite: s, fsys: fsys, sandbox: box, now: now,
+		suite: s, fsys: fsys, sandbox: box, now: now, canary: "assay-canary-" + rand.Text() + "-",
 		harnesses: map[string]agent{}, conditions: map[string]suite.Condition{}, cases: map[string]*task{},
 	}
 	var faults []error

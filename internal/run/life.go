@@ -59,6 +59,8 @@ type life struct {
 	regrading     string         // folder of the logs of graders that look again; empty: they look once
 	door          *gateway.Cell  // to the models; nil when there is none, or it is closed
 	proof         proof          // of the condition, while there is a door
+	began         time.Time
+	watch         *watch // over the hidden assets; nil: the case has none
 
 	ruled responder.Ruled // the policy of this cell, when it is one of rules
 
@@ -69,7 +71,7 @@ type life struct {
 // live gives a cell its life and returns its record, committed by nobody yet.
 func (k *Kit) live(ctx context.Context, c plan.Cell, e *result.Entry) result.Result {
 	l := k.newLife(c, e)
-	started := time.Now()
+	started := l.began
 	err := l.run(ctx)
 	err = errors.Join(err, l.close(context.WithoutCancel(ctx)))
 	if err != nil {
@@ -82,7 +84,7 @@ func (k *Kit) live(ctx context.Context, c plan.Cell, e *result.Entry) result.Res
 func (k *Kit) newLife(c plan.Cell, e *result.Entry) *life {
 	t := k.cases[c.Case]
 	return &life{
-		kit: k, cell: c, task: t, agent: k.harnesses[c.Harness], entry: e,
+		kit: k, cell: c, task: t, agent: k.harnesses[c.Harness], entry: e, began: time.Now(),
 		res: result.Result{Cell: c, Threshold: t.Threshold, Scores: []result.Score{}, Started: k.now().UTC()},
 	}
 }
@@ -97,6 +99,7 @@ func (l *life) run(ctx context.Context) error {
 		{l.open, &l.res.Took.Place},
 		{l.setup, &l.res.Took.Place},
 		{l.snapshotBefore, &l.res.Took.Scope},
+		{l.guardHidden, &l.res.Took.Grade},
 		{l.refer, &l.res.Took.Scope},
 		{l.calibrate, &l.res.Took.Grade},
 		{l.drive, &l.res.Took.Agent},
@@ -104,6 +107,7 @@ func (l *life) run(ctx context.Context) error {
 		{l.snapshotAfter, &l.res.Took.Scope},
 		{l.measure, &l.res.Took.Scope},
 		{l.churn, &l.res.Took.Scope},
+		{l.searchWork, &l.res.Took.Grade},
 		{l.grade, &l.res.Took.Grade},
 	} {
 		started := time.Now()
@@ -320,7 +324,11 @@ func (l *life) stop(ctx context.Context) error {
 	if err := l.place.Exec.Close(ctx); err != nil {
 		return &fault{trace.ClassExecutor, err}
 	}
-	return nil
+	if l.watch == nil {
+		return nil
+	}
+	l.watch.Order.Stopped = l.watch.since()
+	return l.entry.Note("stopped", "")
 }
 
 // snapshotAfter measures the tree that the agent left. Whether a tree that cannot be measured is the agent's doing
@@ -336,6 +344,9 @@ func (l *life) snapshotAfter(ctx context.Context) error {
 		l.res.Unmeasured = &result.Unmeasured{Class: bad.Class, Why: bad.Error(), ByAgent: bad.ByAgent}
 	default:
 		return &fault{trace.ClassUnmeasured, err}
+	}
+	if l.watch != nil {
+		l.watch.Order.Measured = l.watch.since()
 	}
 	return nil
 }
@@ -400,6 +411,7 @@ func (l *life) grade(ctx context.Context) error {
 	if l.res.Status == "" { // a limit that the agent hit has decided already: its scores are for information
 		l.res.Status, l.res.Class, l.res.Detail = byScores, class, clip(detail, 2<<10)
 	}
+	l.unspoilt()
 	return nil
 }
 
@@ -477,8 +489,15 @@ func (l *life) readTrace() iter.Seq2[trace.Event, error] {
 // gradingPlace makes the fresh place at the first call: the tree that was measured, with the hidden assets over it.
 func (l *life) gradingPlace(ctx context.Context) (executor.Executor, error) {
 	if l.grading == nil {
+		canary, err := l.watch.laying()
+		if err != nil {
+			return nil, err
+		}
 		p, found, err := l.kit.sandbox.Grading(ctx, l.task.source,
-			sandbox.Handover{Tree: filesOf(*l.after), Before: filesOf(*l.before), Files: l.task.Files, Hidden: l.task.assets},
+			sandbox.Handover{
+				Tree: filesOf(*l.after), Before: filesOf(*l.before), Files: l.task.Files, Config: l.testSettings(),
+				Hidden: l.task.assets, Canary: canary,
+			},
 			sandbox.Needs{Environment: l.task.env, Env: pairs(l.task.Env), Network: executor.NetNone, Label: l.label() + " grading"})
 		if err != nil {
 			return nil, err
@@ -489,14 +508,30 @@ func (l *life) gradingPlace(ctx context.Context) (executor.Executor, error) {
 	return l.grading.Exec, nil
 }
 
+// testSettings are the files with other uses too in which the agent changed how tests are run. A package.json is not among
+// them: the sandbox tells its parts apart.
+func (l *life) testSettings() (paths []string) {
+	if l.res.DiffScope == nil || l.res.DiffScope.Facts == nil {
+		return nil
+	}
+	for _, f := range l.res.DiffScope.Facts.Tampering {
+		if f.Kind == "test_config_changed" && path.Base(f.Path) == "pyproject.toml" {
+			paths = append(paths, f.Path)
+		}
+	}
+	return paths
+}
+
 // An unfitTree is a tree whose content the snapshot could not hold: what the agent left is too large or unreadable. It is
 // the agent's doing, so its assertions fail; otherwise an agent could leave the rate that way.
 type unfitTree struct{ error }
 
 // filesOf hands a measured tree to the sandbox, so that what is graded is exactly what was measured.
-func filesOf(t diffscope.Tree) iter.Seq2[sandbox.File, error] {
+func filesOf(t diffscope.Tree) iter.Seq2[sandbox.File, error] { return handed(t.Files()) }
+
+func handed(files iter.Seq2[diffscope.File, error]) iter.Seq2[sandbox.File, error] {
 	return func(yield func(sandbox.File, error) bool) {
-		for f, err := range t.Files() {
+		for f, err := range files {
 			if err != nil {
 				err = &unfitTree{err}
 			}

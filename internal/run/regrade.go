@@ -63,11 +63,12 @@ func (k *Kit) relive(ctx context.Context, c plan.Cell, e *result.Entry, kept res
 		Answered: kept.Agent.Answered, Survivors: kept.Agent.Survivors,
 	}
 	started := time.Now()
-	for _, step := range []func(context.Context) error{l.open, l.setup, l.snapshotBefore, l.rebuild} {
+	for _, step := range []func(context.Context) error{l.open, l.setup, l.snapshotBefore, l.guardAgain, l.rebuild} {
 		if err := step(ctx); err != nil {
 			return l.res, errors.Join(err, l.close(context.WithoutCancel(ctx)))
 		}
 	}
+	l.res.Egress = kept.Egress // of the place that the agent was in
 	err := l.assess(ctx)
 	if err = errors.Join(err, l.close(context.WithoutCancel(ctx))); err != nil {
 		l.fail(err)
@@ -76,9 +77,18 @@ func (k *Kit) relive(ctx context.Context, c plan.Cell, e *result.Entry, kept res
 	return l.res, nil
 }
 
+// guardAgain is guardHidden for an agent that has worked in an earlier attempt.
+func (l *life) guardAgain(ctx context.Context) error {
+	err := l.guardHidden(ctx)
+	if l.watch != nil {
+		l.watch.Order.Earlier = true
+	}
+	return err
+}
+
 // assess measures and grades the work, up to the first thing that cannot be done.
 func (l *life) assess(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{l.refer, l.calibrate, l.measure, l.grade} {
+	for _, step := range []func(context.Context) error{l.refer, l.calibrate, l.measure, l.searchWork, l.grade} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -223,7 +223,7 @@ func (r *runner) attempts(ctx context.Context, c plan.Cell, why string) error {
 			return errors.Join(ErrInterrupted, entry.Abandon("interrupted", res))
 		}
 		res.Earlier = earlier
-		if res.Status != result.Errored || n > r.Retries || !retryable(res.Class) || r.kit.misjudged(c) || r.overBudget() != "" {
+		if res.Status != result.Errored || n > r.Retries || !retryable(res.Class) || isGiven(res) || r.kit.misjudged(c) || r.overBudget() != "" {
 			return r.commit(entry, c, res, n)
 		}
 		if err := entry.Abandon("errored", res); err != nil {
