@@ -536,4 +536,4 @@ func manifestGate(g suite.Gate) result.Gate {
 }
 
 // gradingRules is the version of the rules by which a tree is measured and graded: part of every grade key.
-const gradingRules = "2/" + diffscope.Algorithm
+const gradingRules = "3/" + diffscope.Algorithm
