@@ -132,7 +132,7 @@ func (h *Host) Run(ctx context.Context, c Command) (Exit, error) {
 		return Exit{}, fmt.Errorf("run: %w", err)
 	}
 	defer h.running.Done()
-	env, err := h.check(c)
+	env, err := checkCommand(c, h.env)
 	if err != nil {
 		return Exit{}, fmt.Errorf("run: %w", err)
 	}
@@ -147,7 +147,7 @@ func (h *Host) Run(ctx context.Context, c Command) (Exit, error) {
 	defer cancel()
 	defer context.AfterFunc(h.life, cancel)()
 
-	dir, err := h.root.OpenFile(filepath.Clean(c.Dir), os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	dir, err := openFolder(h.root, c.Dir)
 	switch {
 	case ourFault(err):
 		return Exit{}, fmt.Errorf("run %s: %w", c.Argv[0], err)
@@ -162,8 +162,14 @@ func (h *Host) Run(ctx context.Context, c Command) (Exit, error) {
 	return exit, nil
 }
 
-// check refuses what can never be run and returns the environment of the command.
-func (h *Host) check(c Command) ([]string, error) {
+// openFolder opens a folder below the work folder, never one that a link leads away to.
+func openFolder(work *os.Root, dir string) (*os.File, error) {
+	return work.OpenFile(filepath.Clean(dir), os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+}
+
+// checkCommand refuses what can never be run and returns the environment of the command, which starts from that of the
+// place.
+func checkCommand(c Command, place map[string]string) ([]string, error) {
 	if len(c.Argv) == 0 || c.Argv[0] == "" {
 		return nil, errors.New("no program named")
 	}
@@ -175,7 +181,7 @@ func (h *Host) check(c Command) ([]string, error) {
 	if c.Dir != "" && !filepath.IsLocal(c.Dir) {
 		return nil, fmt.Errorf("folder %q is not below the work folder", c.Dir)
 	}
-	env := maps.Clone(h.env)
+	env := maps.Clone(place)
 	if err := addEnv(env, c.Env); err != nil {
 		return nil, err
 	}
@@ -195,11 +201,7 @@ func ourFault(err error) bool {
 
 // noFolder is the end of a command whose folder is not there: an agent may have removed it, so it is data.
 func noFolder(c Command, err error) (Exit, error) {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
-		err = pathErr.Err
-	}
-	text := fmt.Sprintf("assay: folder %s: %v\n", c.Dir, err)
+	text := noFolderText(c.Dir, err)
 	exit := Exit{Code: 126, Err: int64(len(text))}
 	if c.Stderr != nil {
 		if _, err := io.WriteString(c.Stderr, text); err != nil {
@@ -207,4 +209,13 @@ func noFolder(c Command, err error) (Exit, error) {
 		}
 	}
 	return exit, nil
+}
+
+// noFolderText is what a command whose folder is not there says on its stderr.
+func noFolderText(dir string, err error) string {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		err = pathErr.Err
+	}
+	return fmt.Sprintf("assay: folder %s: %v\n", dir, err)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/signal"
@@ -26,7 +27,12 @@ const (
 // of its own, inherits every orphan below it, ends all of them when the command has ended, when it is told to, or when
 // the host is gone, and reports how the command ended. It returns the exit code of this process. Call it before anything
 // else is set up: a supervisor is started for each command.
+//
+// With the argument frames it does so for a host that is elsewhere: see [framesName].
 func Supervise(args []string) int {
+	if len(args) == 1 && args[0] == framesName {
+		return superviseFrames()
+	}
 	var link unix.Stat_t
 	if err := unix.Fstat(linkFD, &link); err != nil || link.Mode&unix.S_IFMT != unix.S_IFSOCK || len(args) > 0 {
 		fmt.Fprintln(os.Stderr, "assay: supervise is started by assay itself, with a socket as descriptor 3 and no arguments")
@@ -39,7 +45,7 @@ func Supervise(args []string) int {
 	if !ok || first.Start == nil {
 		return 1 // the host is gone
 	}
-	s := supervisor{orders: orders, exited: make(chan os.Signal, 1)}
+	s := supervisor{orders: orders, exited: make(chan os.Signal, 1), streams: []*os.File{os.Stdin, os.Stdout, os.Stderr}}
 	rep, err := s.run(*first.Start)
 	if err != nil {
 		rep.Fault = err.Error()
@@ -65,6 +71,7 @@ func listen(host *os.File, orders chan<- order) {
 // supervisor runs in one goroutine, so that it never signals a pid that it has collected already.
 type supervisor struct {
 	orders  <-chan order
+	streams []*os.File     // stdin, stdout and stderr of the command
 	exited  chan os.Signal // SIGCHLD
 	pid     int            // of the command, which leads a group and a session
 	ended   bool           // the command itself has ended
@@ -81,9 +88,7 @@ func (s *supervisor) run(c start) (report, error) {
 	}
 	started, err := s.start(c)
 	// From here on the streams belong to the command alone, so that their end is its end.
-	for fd := range linkFD {
-		unix.Close(fd)
-	}
+	closeAll(s.streams)
 	if err != nil || !started {
 		return s.report, err
 	}
@@ -120,19 +125,37 @@ func (s *supervisor) settle() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("supervisor: child subreaper: %w", err)
 	}
-	if err := unix.Fchdir(dirFD); err != nil {
-		return fmt.Errorf("supervisor: work folder: %w", err)
-	}
 	return nil
+}
+
+// enter goes to the folder of the command.
+func (s *supervisor) enter(c start) error {
+	if c.Work == nil {
+		return os.NewSyscallError("fchdir", unix.Fchdir(dirFD))
+	}
+	root, err := os.OpenRoot(string(c.Work))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	dir, err := openFolder(root, string(c.Dir))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Chdir()
 }
 
 // start starts the command. A program that cannot be run is data: it is reported as a shell does it.
 func (s *supervisor) start(c start) (started bool, err error) {
 	argv, env := stringsOf(c.Argv), stringsOf(c.Env)
 	s.began = time.Now()
+	if err := s.enter(c); err != nil {
+		return false, s.noFolder(string(c.Dir), err)
+	}
 	path, err := find(argv[0], env)
 	if err == nil {
-		s.pid, err = fork(path, argv, env)
+		s.pid, err = fork(path, argv, env, s.streams)
 	}
 	switch {
 	case err == nil:
@@ -144,8 +167,18 @@ func (s *supervisor) start(c start) (started bool, err error) {
 	default:
 		s.report.Code = 126
 	}
-	fmt.Fprintf(os.Stderr, "assay: %s: %v\n", argv[0], err)
+	fmt.Fprintf(s.streams[2], "assay: %s: %v\n", argv[0], err)
 	return false, nil
+}
+
+// noFolder reports a folder that cannot be entered; it is data unless we have run out of something.
+func (s *supervisor) noFolder(dir string, err error) error {
+	if ourFault(err) {
+		return fmt.Errorf("start: %w", err)
+	}
+	s.report.Code = 126
+	io.WriteString(s.streams[2], noFolderText(dir, err))
+	return nil
 }
 
 func stringsOf(list [][]byte) []string {
@@ -180,8 +213,11 @@ func find(name string, env []string) (string, error) {
 }
 
 // fork starts a program in a session of its own, without a terminal.
-func fork(path string, argv, env []string) (pid int, err error) {
-	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setsid: true}}
+func fork(path string, argv, env []string, streams []*os.File) (pid int, err error) {
+	attr := &syscall.ProcAttr{Env: env, Sys: &syscall.SysProcAttr{Setsid: true}}
+	for _, f := range streams {
+		attr.Files = append(attr.Files, f.Fd()) // which makes it blocking, as programs expect it
+	}
 	// A program that was written a moment ago may still be open for writing in a process that is just being forked.
 	for end := time.Now().Add(time.Second); ; time.Sleep(5 * time.Millisecond) {
 		pid, err = syscall.ForkExec(path, argv, attr)

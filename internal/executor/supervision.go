@@ -23,6 +23,7 @@ const (
 	defaultGrace     = 5 * time.Second
 	cancelGrace      = time.Second // who interrupts us sits in front of the screen
 	defaultMaxOutput = 256 << 20
+	maxReport        = 1 << 20
 	linger           = 500 * time.Millisecond  // for what a command left behind to finish its output
 	sweepLimit       = 1500 * time.Millisecond // then what is left is a survivor
 	hardLimit        = 2 * time.Second         // after the grace, a supervisor without a report is ended itself
@@ -36,24 +37,47 @@ type order struct {
 }
 
 // start holds bytes, since arguments and variables need not be UTF-8.
-type start struct{ Argv, Env [][]byte }
+type start struct {
+	Argv, Env [][]byte
+	Work, Dir []byte `json:",omitempty"` // work folder and the folder below it; a supervisor with a socket has it open already
+}
 
 // A report is the one answer of a supervisor, when the command and everything it started has ended.
 type report struct {
 	Fault     string `json:",omitempty"` // we could not run it: no fork
 	Code      int
 	Signal    string `json:",omitempty"`
+	OOM       bool   `json:",omitempty"` // the memory limit of the place ended something meanwhile
 	Stopped   bool   // the command was still running when it was told to stop
 	Took      time.Duration
 	Survivors []string `json:",omitempty"`
 	Swept     int
 }
 
+// A link is how we speak with one supervisor and its command. [pipes] is the link to a process of this host, frames the
+// one to a process elsewhere.
+type link interface {
+	stdin() io.WriteCloser
+	stdout() io.Reader
+	stderr() io.Reader
+	// tell sends an order and never blocks for long. A supervisor that does not take it is found by the hard limit, or by
+	// its end.
+	tell(o order)
+	// listen waits for the report; ok is false when the supervisor ended without one.
+	listen() (rep report, ok bool)
+	// kill ends a supervisor that does not report.
+	kill()
+	// lost ends what a supervisor left behind that did not report, and says what is known of its end.
+	lost() error
+	// end collects a supervisor that has nothing left to do. Its streams end soon afterwards.
+	end()
+	// close gives back what is left, when the streams have ended.
+	close()
+}
+
 // A supervision is our side of one supervisor.
 type supervision struct {
-	process *exec.Cmd
-	link    *os.File // orders out, the report in
-	stdin   *os.File
+	link    link
 	out     *stream
 	err     *stream
 	drained chan struct{} // closed when both streams have ended
@@ -61,15 +85,20 @@ type supervision struct {
 	reports chan report   // closed without a value when the supervisor ended without one
 }
 
-// supervise runs a command below a supervisor, until nothing of it is left.
+// supervise runs a command of this host below a supervisor, until nothing of it is left.
 func supervise(ctx context.Context, argv []string, c Command, env []string, dir *os.File) (Exit, error) {
-	began := time.Now()
-	s, err := spawn(argv, c, dir)
+	l, err := spawn(argv, dir)
 	if err != nil {
 		return Exit{}, fmt.Errorf("start supervisor: %w", err)
 	}
-	// If the order does not arrive, the supervisor ends without a report.
-	s.tell(order{Start: &start{Argv: bytesOf(c.Argv), Env: bytesOf(env)}})
+	return attend(ctx, l, c, start{Argv: bytesOf(c.Argv), Env: bytesOf(env)})
+}
+
+// attend runs a command below the supervisor at the other end of a link, until nothing of it is left.
+func attend(ctx context.Context, l link, c Command, first start) (Exit, error) {
+	began := time.Now()
+	l.tell(order{Start: &first})
+	s := follow(l, c)
 	exit, rep, err := s.watch(ctx, c)
 	unfed := s.end()
 
@@ -79,7 +108,7 @@ func supervise(ctx context.Context, argv []string, c Command, env []string, dir 
 		exit.Code, exit.Took = -1, time.Since(began)
 		return exit, err
 	}
-	exit.Code, exit.Signal, exit.Took = rep.Code, rep.Signal, rep.Took
+	exit.Code, exit.Signal, exit.OOM, exit.Took = rep.Code, rep.Signal, rep.OOM, rep.Took
 	exit.TimedOut = exit.TimedOut && rep.Stopped
 	exit.Cancelled = exit.Cancelled && rep.Stopped
 	exit.Survivors, exit.Swept = rep.Survivors, rep.Swept
@@ -92,6 +121,27 @@ func supervise(ctx context.Context, argv []string, c Command, env []string, dir 
 	return exit, nil
 }
 
+// follow begins to feed and to read a command.
+func follow(l link, c Command) *supervision {
+	limit := c.MaxOutput
+	if limit == 0 {
+		limit = defaultMaxOutput
+	}
+	var turn sync.Mutex
+	s := &supervision{
+		link:    l,
+		out:     &stream{r: l.stdout(), w: c.Stdout, turn: &turn, limit: limit},
+		err:     &stream{r: l.stderr(), w: c.Stderr, turn: &turn, limit: limit},
+		drained: make(chan struct{}),
+		fed:     make(chan error, 1),
+		reports: make(chan report, 1),
+	}
+	go s.feed(c.Stdin)
+	go s.drain()
+	go s.listen()
+	return s
+}
+
 func bytesOf(list []string) [][]byte {
 	out := make([][]byte, len(list))
 	for i, s := range list {
@@ -100,8 +150,15 @@ func bytesOf(list []string) [][]byte {
 	return out
 }
 
+// pipes is the link to a supervisor that is our child: the pipes are its command's own, and no one else holds the socket.
+type pipes struct {
+	process      *exec.Cmd
+	socket       *os.File // orders out, the report in
+	in, out, err *os.File
+}
+
 // spawn starts a supervisor with the folder and the pipes of a command.
-func spawn(argv []string, c Command, dir *os.File) (_ *supervision, err error) {
+func spawn(argv []string, dir *os.File) (_ *pipes, err error) {
 	var ours, theirs []*os.File // stdin, stdout, stderr, link
 	defer func() {
 		closeAll(theirs)
@@ -134,26 +191,42 @@ func spawn(argv []string, c Command, dir *os.File) (_ *supervision, err error) {
 	if err := process.Start(); err != nil {
 		return nil, err
 	}
-	limit := c.MaxOutput
-	if limit == 0 {
-		limit = defaultMaxOutput
-	}
-	var turn sync.Mutex
-	s := &supervision{
-		process: process,
-		stdin:   ours[0],
-		out:     &stream{r: ours[1], w: c.Stdout, turn: &turn, limit: limit},
-		err:     &stream{r: ours[2], w: c.Stderr, turn: &turn, limit: limit},
-		link:    near,
-		drained: make(chan struct{}),
-		fed:     make(chan error, 1),
-		reports: make(chan report, 1),
-	}
-	go s.feed(c.Stdin)
-	go s.drain()
-	go s.listen()
-	return s, nil
+	return &pipes{process: process, socket: near, in: ours[0], out: ours[1], err: ours[2]}, nil
 }
+
+func (p *pipes) stdin() io.WriteCloser { return p.in }
+func (p *pipes) stdout() io.Reader     { return p.out }
+func (p *pipes) stderr() io.Reader     { return p.err }
+
+func (p *pipes) tell(o order) {
+	p.socket.SetWriteDeadline(time.Now().Add(hardLimit))
+	json.NewEncoder(p.socket).Encode(o)
+}
+
+func (p *pipes) listen() (rep report, ok bool) {
+	return rep, json.NewDecoder(io.LimitReader(p.socket, maxReport)).Decode(&rep) == nil
+}
+
+func (p *pipes) kill() { p.process.Process.Kill() }
+
+// lost is called for a supervisor that someone killed, perhaps we.
+func (p *pipes) lost() error {
+	p.kill()
+	err := p.process.Wait() // from here on its orphans are ours
+	endOrphans()
+	return fmt.Errorf("its supervisor ended without a report (%w)", err)
+}
+
+// end gives the streams a moment: when something outside the command's tree holds them, what is in the pipes is read and
+// the rest is not waited for.
+func (p *pipes) end() {
+	p.kill() // it might have been stopped by the command
+	p.process.Wait()
+	p.out.SetReadDeadline(time.Now().Add(linger))
+	p.err.SetReadDeadline(time.Now().Add(linger))
+}
+
+func (p *pipes) close() { closeAll([]*os.File{p.in, p.out, p.err, p.socket}) }
 
 func closeAll(files []*os.File) {
 	for _, f := range files {
@@ -187,9 +260,9 @@ func socketPair() (ours, theirs *os.File, err error) {
 func (s *supervision) feed(r io.Reader) {
 	var err error
 	if r != nil {
-		_, err = io.Copy(s.stdin, r)
+		_, err = io.Copy(s.link.stdin(), r)
 	}
-	s.stdin.Close()
+	s.link.stdin().Close()
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed) {
 		err = nil
 	}
@@ -207,17 +280,10 @@ func (s *supervision) drain() {
 
 // listen waits for the report.
 func (s *supervision) listen() {
-	var rep report
-	if json.NewDecoder(io.LimitReader(s.link, 1<<20)).Decode(&rep) == nil {
+	if rep, ok := s.link.listen(); ok {
 		s.reports <- rep
 	}
 	close(s.reports)
-}
-
-// tell sends an order. A supervisor that does not take it is found by the hard limit, or by its end.
-func (s *supervision) tell(o order) {
-	s.link.SetWriteDeadline(time.Now().Add(hardLimit))
-	json.NewEncoder(s.link).Encode(o)
 }
 
 // watch waits for the report and stops the command when its time is over. The Exit says only why we stopped it.
@@ -229,7 +295,7 @@ func (s *supervision) watch(ctx context.Context, c Command) (exit Exit, rep repo
 	var timeout, hard <-chan time.Time
 	var hardAt time.Time
 	stop := func(grace time.Duration) {
-		s.tell(order{Stop: &grace})
+		s.link.tell(order{Stop: &grace})
 		if at := time.Now().Add(grace + hardLimit); hard == nil || at.Before(hardAt) {
 			hard, hardAt = time.After(time.Until(at)), at
 		}
@@ -255,13 +321,13 @@ func (s *supervision) watch(ctx context.Context, c Command) (exit Exit, rep repo
 			stop(min(grace, cancelGrace))
 		case <-drained:
 			drained = nil
-			s.tell(order{Drained: true})
+			s.link.tell(order{Drained: true})
 		case <-hard:
 			hard = nil
-			s.process.Process.Kill()
+			s.link.kill()
 		case rep, ok := <-s.reports:
 			if !ok {
-				return exit, rep, s.lost()
+				return exit, rep, s.link.lost()
 			}
 			if rep.Fault != "" {
 				return exit, rep, errors.New(rep.Fault)
@@ -271,23 +337,11 @@ func (s *supervision) watch(ctx context.Context, c Command) (exit Exit, rep repo
 	}
 }
 
-// lost ends what a supervisor left behind that did not report: someone killed it, or we did.
-func (s *supervision) lost() error {
-	s.process.Process.Kill()
-	err := s.process.Wait() // from here on its orphans are ours
-	endOrphans()
-	return fmt.Errorf("its supervisor ended without a report (%w)", err)
-}
-
-// end collects the supervisor and waits until the streams have ended. When something outside the command's tree holds
-// them, what is in the pipes is read and the rest is not waited for. The error is of the reader of stdin.
+// end collects the supervisor and waits until the streams have ended. The error is of the reader of stdin.
 func (s *supervision) end() error {
-	s.process.Process.Kill() // it has nothing left to do, and might have been stopped by the command
-	s.process.Wait()
-	s.out.r.SetReadDeadline(time.Now().Add(linger))
-	s.err.r.SetReadDeadline(time.Now().Add(linger))
+	s.link.end()
 	<-s.drained
-	closeAll([]*os.File{s.stdin, s.out.r, s.err.r, s.link})
+	s.link.close()
 	select {
 	case err := <-s.fed:
 		return err
@@ -298,7 +352,7 @@ func (s *supervision) end() error {
 
 // A stream passes the bytes of one pipe on up to a limit, counts all of them and never stops reading.
 type stream struct {
-	r      *os.File
+	r      io.Reader
 	w      io.Writer
 	turn   *sync.Mutex // the streams of a command write in turn
 	limit  int64
