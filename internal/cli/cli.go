@@ -68,8 +68,11 @@ func unmeasured(err error) error { return &exit{ExitUnmeasured, err} }
 
 // Main runs one command line and returns its exit code.
 func Main(ctx context.Context, args []string, x IO) int {
-	if len(args) > 0 && args[0] == executor.SuperviseName {
-		return executor.Supervise(args[1:]) // first, and alone: this path is taken once for every command of a cell
+	switch { // first, and alone: these paths are taken once for every command of a cell, and for every place
+	case len(args) > 0 && args[0] == executor.SuperviseName:
+		return executor.Supervise(args[1:])
+	case len(args) > 0 && args[0] == executor.RelayName:
+		return executor.Relay(args[1:])
 	}
 	if err := executor.Harden(); err != nil {
 		fmt.Fprintf(x.Err, "assay: warning: agents could read our memory or our environment: %v\n", err)

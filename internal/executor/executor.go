@@ -54,7 +54,7 @@ type Exit struct {
 	Signal    string        // SIGKILL and the like, empty when it exited
 	TimedOut  bool          // we ended it at its Timeout or at the deadline of the context
 	Cancelled bool          // we ended it because the context was cancelled
-	OOM       bool          // the memory limit ended it
+	OOM       bool          // the memory limit of the place ended it, or something that it started
 	Truncated bool          // a stream passed MaxOutput, or was still held open from outside when the command had ended
 	Out, Err  int64         // bytes seen on each stream
 	Took      time.Duration // until the command's own process ended, by the host's monotonic clock
@@ -113,5 +113,18 @@ var Kinds = []Kind{
 		Keys:   "none",
 		Params: HostParams{},
 		Build:  buildHost,
+	},
+	{
+		Name:           "docker",
+		Doc:            "run commands in a hardened container for each place, which reaches nothing but the model gateway",
+		SeparateStderr: true,
+		Streams:        true,
+		Networks:       []string{"gateway", "none", "open"},
+		Limits:         "hard",
+		Isolation: "Each place is a container without capabilities and, unless the network is open, without a network; graders get " +
+			"another one than the agent. Containers share the kernel of this host: a hole in it, or in the daemon, is not stopped.",
+		Keys:   "container",
+		Params: DockerParams{},
+		Build:  buildDocker,
 	},
 }

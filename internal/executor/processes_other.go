@@ -17,6 +17,12 @@ func Supervise(args []string) int {
 	return 2
 }
 
+// Relay is there on Linux only.
+func Relay(args []string) int {
+	fmt.Fprintln(os.Stderr, "assay: relay: places of containers are there on Linux only")
+	return 2
+}
+
 func canContain() error {
 	return errors.New("the processes of a command can be contained on Linux only; run assay there, or in a Linux container")
 }

@@ -1,0 +1,182 @@
+package executor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A place without a network is reached through sockets in one folder that is mounted into it read-only, and nobody else's
+// place has that folder. The first process of the place is our relay: it looks around, says over ready.sock what it found,
+// and then carries what arrives on the place's own loopback to gw.sock, behind which the model gateway listens. It ends, and
+// the place with it, when we close our end of the first connection or are gone. This file is the host's side.
+
+// RelayName is the hidden subcommand of this program whose body is [Relay].
+const RelayName = "relay"
+
+const (
+	readySocket   = "ready.sock"
+	gatewaySocket = "gw.sock"
+	nonceFile     = ".nonce"         // in the root of a place, while it is opened
+	maxSocketPath = 107              // bytes, of the kernel's struct
+	readyLimit    = 20 * time.Second // for a relay to say that it is there
+	nothing       = "-"              // an argument of the relay that is absent
+)
+
+// A census is what the relay found when it looked around, before anything else ran in the place.
+type census struct {
+	Interfaces   []string // that are up
+	Routes       int      // rows of the route tables that belong to other interfaces than lo
+	Canary       string   // unreached, reached or none
+	Nonce        string   // that the root of the place holds
+	Uncontained  string   // why the processes of a command could get away; empty: they cannot
+	Unwritable   string   // why the work folder cannot be written to; empty: it can
+	Capabilities bool     // the process has any, or could get them
+	NoNewPrivs   bool
+	RootWritable bool
+	Memory       int64 // bytes; 0: no limit that can be read
+	Processes    int64
+	CPUs         float64
+}
+
+// egress judges a census by the network that the place was to have.
+func (c census) egress(policy Network) Egress {
+	confined := slices.Equal(c.Interfaces, []string{"lo"}) && c.Routes == 0 && c.Canary != "reached"
+	return Egress{
+		Policy: policy, Proven: policy != NetOpen && confined,
+		Interfaces: c.Interfaces, Routes: c.Routes, Canary: c.Canary,
+	}
+}
+
+// doors are the sockets of one place.
+type doors struct {
+	dir     string // mounted into the place
+	ready   *net.UnixListener
+	gateway net.Listener // nil: nothing is relayed
+	control net.Conn     // the relay lives as long as this; nil: it has not come yet
+	open    sync.WaitGroup
+}
+
+// openDoors makes the sockets of a place in a folder of their own below base. Connections to the gateway's go on to address;
+// without one there is none.
+func openDoors(base, address string) (_ *doors, err error) {
+	d := &doors{}
+	if d.dir, err = os.MkdirTemp(base, "s"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			d.close()
+		}
+	}()
+	if err := os.Chmod(d.dir, 0o711); err != nil { // base is ours alone, and the place has another user
+		return nil, err
+	}
+	if d.ready, err = d.listen(readySocket); err != nil {
+		return nil, err
+	}
+	if address == "" {
+		return d, nil
+	}
+	if d.gateway, err = d.listen(gatewaySocket); err != nil {
+		return nil, err
+	}
+	d.open.Go(func() {
+		forward(d.gateway, func() (net.Conn, error) { return net.Dial("tcp", address) })
+	})
+	return d, nil
+}
+
+func (d *doors) listen(name string) (*net.UnixListener, error) {
+	path := filepath.Join(d.dir, name)
+	if len(path) > maxSocketPath {
+		return nil, fmt.Errorf("%s is longer than the %d bytes that a socket may have; set TMPDIR to a shorter folder", path, maxSocketPath)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// await waits for the relay and returns what it found.
+func (d *doors) await(ctx context.Context) (c census, err error) {
+	defer d.ready.Close() // which removes it: the first one to come is the relay, and there is no second
+	defer context.AfterFunc(ctx, func() { d.ready.SetDeadline(time.Now()) })()
+	d.ready.SetDeadline(time.Now().Add(readyLimit))
+	conn, err := d.ready.Accept()
+	if err != nil {
+		return c, errors.Join(ctx.Err(), err)
+	}
+	d.control = conn
+	conn.SetReadDeadline(time.Now().Add(readyLimit))
+	defer conn.SetReadDeadline(time.Time{})
+	if err := json.NewDecoder(io.LimitReader(conn, 64<<10)).Decode(&c); err != nil {
+		return c, fmt.Errorf("what the relay found: %w", err)
+	}
+	return c, nil
+}
+
+// close ends the relay and removes the sockets. Connections that are open end with the place.
+func (d *doors) close() error {
+	if d.control != nil {
+		d.control.Close()
+	}
+	if d.ready != nil {
+		d.ready.Close()
+	}
+	if d.gateway != nil {
+		d.gateway.Close()
+	}
+	d.open.Wait()
+	return os.RemoveAll(d.dir)
+}
+
+// forward carries bytes between each connection that arrives and one that is dialled for it, until the listener is closed.
+func forward(l net.Listener, dial func() (net.Conn, error)) {
+	for {
+		near, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // out of descriptors: whoever waits goes on waiting
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		go func() {
+			defer near.Close()
+			far, err := dial()
+			if err != nil {
+				return
+			}
+			defer far.Close()
+			var both sync.WaitGroup
+			both.Go(func() { carry(far, near) })
+			both.Go(func() { carry(near, far) })
+			both.Wait()
+		}()
+	}
+}
+
+// carry copies one direction and passes its end on; the other may go on.
+func carry(to, from net.Conn) {
+	_, err := io.Copy(to, from)
+	half, ok := to.(interface{ CloseWrite() error })
+	if err == nil && ok && half.CloseWrite() == nil {
+		return
+	}
+	to.Close()
+	from.Close()
+}
