@@ -17,6 +17,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/assay-ci/assay/internal/executor"
 	"github.com/assay-ci/assay/internal/harness"
 	"github.com/assay-ci/assay/internal/suite"
 	"github.com/google/go-cmp/cmp"
@@ -39,6 +40,7 @@ func TestReference(t *testing.T) {
 		repository + "/docs/cli.md":              commandPage(),
 		repository + "/docs/harnesses/README.md": harnessIndex(),
 		repository + "/docs/suite.schema.json":   schema,
+		repository + "/docs/executors.md":        executorPage(),
 		"testdata/explain.txt":                   explanations(t),
 	}
 	for _, k := range harness.Kinds {
@@ -82,9 +84,49 @@ In a name, ` + "`[]`" + ` stands for each item of a list and ` + "`.*`" + ` for 
 			if g.what == "harness" {
 				fmt.Fprintf(&b, "[How it is run, and what it cannot tell](harnesses/%s.md).\n", k.Name)
 			}
+			if g.what == "executor" {
+				fmt.Fprintf(&b, "[How it is run, and what it does not protect](executors.md#%s).\n", k.Name)
+			}
 			if fields := suite.Describe(k.Params); len(fields) > 0 {
 				b.WriteString("\n" + fieldTable(fields))
 			}
+		}
+	}
+	return b.String()
+}
+
+// executorPage is docs/executors.md.
+func executorPage() string {
+	var b strings.Builder
+	b.WriteString("# The executors\n\n" + madeByTest + `
+An executor makes the places in which agents, setup commands and graders run: ` + "`executor`" + ` of suite.yaml, or the flag
+` + "`--executor`" + `. What is asked of one and cannot be enforced is refused before any cell runs. What it found out is in
+manifest.json, and it is part of what a cell is: numbers of different executors, limits or images are never compared.
+
+| executor | what it does | networks | limits | sees files of the host |
+| :-- | :-- | :-- | :-- | :-- |
+`)
+	for _, k := range executor.Kinds {
+		sees := "no"
+		if k.SeesHostFiles {
+			sees = "yes"
+		}
+		fmt.Fprintf(&b, "| [%s](#%[1]s) | %s | %s | %s | %s |\n", k.Name, cell(k.Doc), strings.Join(k.Networks, ", "), k.Limits, sees)
+	}
+	for _, k := range executor.Kinds {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", k.Name, cell(sentence(k.Doc)))
+		for _, s := range aboutExecutor(k) {
+			fmt.Fprintf(&b, "\n### %s: %s\n\n", k.Name, strings.ToLower(s.title[:1])+s.title[1:])
+			for _, line := range s.lines {
+				if len(s.lines) > 1 {
+					b.WriteString(wrapped(line, "- ", "  "))
+				} else {
+					b.WriteString(wrapped(line, "", ""))
+				}
+			}
+		}
+		if fields := suite.Describe(k.Params); len(fields) > 0 {
+			fmt.Fprintf(&b, "\n### %s: settings\n\n%s", k.Name, fieldTable(fields))
 		}
 	}
 	return b.String()
@@ -399,6 +441,7 @@ func useKinds(t *testing.T, used map[string]bool, fsys fs.FS, top string) {
 			return nil
 		}
 		used["policy "+s.Interaction.Kind] = true
+		used["executor "+s.Executor.Kind] = true
 		for _, h := range s.Harnesses {
 			used["harness "+h.Block.Kind] = true
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/assay-ci/assay/internal/executor"
 	"github.com/assay-ci/assay/internal/grade"
 	"github.com/assay-ci/assay/internal/harness"
 	"github.com/assay-ci/assay/internal/responder"
@@ -29,6 +30,9 @@ func kinds() suite.Kinds {
 	for _, r := range responder.Kinds {
 		k.Policies = append(k.Policies, suite.Kind{Name: r.Name, Doc: r.Doc, Params: r.Params})
 	}
+	for _, r := range executor.Kinds {
+		k.Executors = append(k.Executors, suite.Kind{Name: r.Name, Doc: r.Doc, Params: r.Params})
+	}
 	return k
 }
 
@@ -43,13 +47,14 @@ func groups() []struct {
 		list []suite.Kind
 	}{
 		{"harness", k.Harnesses}, {"assertion", k.Assertions}, {"environment", k.Environments}, {"policy", k.Policies},
+		{"executor", k.Executors},
 	}
 }
 
 func newExplain(x IO) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [KIND]",
-		Short: "say what a harness, an assertion, an environment or a policy does and which settings it takes",
+		Short: "say what a harness, an assertion, an environment, a policy or an executor does and which settings it takes",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -91,6 +96,9 @@ func kindPage(what string, k suite.Kind) string {
 	fmt.Fprintf(&b, "%s (%s): %s\n", k.Name, what, k.Doc)
 	if i := slices.IndexFunc(harness.Kinds, func(h harness.Kind) bool { return h.Name == k.Name }); what == "harness" && i >= 0 {
 		b.WriteString(harnessText(harness.Kinds[i]))
+	}
+	if i := slices.IndexFunc(executor.Kinds, func(e executor.Kind) bool { return e.Name == k.Name }); what == "executor" && i >= 0 {
+		b.WriteString(executorText(executor.Kinds[i]))
 	}
 	for _, f := range suite.Describe(k.Params) {
 		fmt.Fprintf(&b, "\n  %s  %s\n", f.Name, f.Type)

@@ -550,6 +550,39 @@ func TestA11AGreedyPlaceHarmsOnlyItself(t *testing.T) {
 	still()
 }
 
+func BenchmarkDockerPlace(b *testing.B) {
+	backend := sharedDocker(b)
+	for b.Loop() {
+		e, err := backend.Open(b.Context(), Spec{Folders: folders(b), Network: NetNone, Label: "bench"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if exit, err := e.Run(b.Context(), Command{Argv: []string{"true"}}); err != nil || exit.Code != 0 {
+			b.Fatal(exit, err)
+		}
+		if err := e.Close(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	backend.(*dockerBackend).removing.Wait()
+}
+
+func BenchmarkBareContainer(b *testing.B) {
+	d := sharedDocker(b).(*dockerBackend).docker
+	for b.Loop() {
+		id, err := d.output(b.Context(), "run", "--detach", "--init", "--network", "none", testImage(), "sleep", "1000")
+		if err != nil {
+			b.Fatal(err)
+		}
+		name := strings.TrimSpace(string(id))
+		for _, args := range [][]string{{"exec", name, "true"}, {"rm", "--force", name}} {
+			if _, err := d.output(b.Context(), args...); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
 func TestParseSize(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int64{"4GiB": 4 << 30, "512MiB": 512 << 20, "1KiB": 1024} {

@@ -91,10 +91,12 @@ type Kind struct {
 	Streams        bool   // output arrives while the command runs
 	SeesHostFiles  bool   // commands can read the files of the host's user
 	Networks       []string
-	Limits         string // how memory, CPU and process limits are enforced: hard, request or none
-	Isolation      string // what it does not protect, for the first lines of a run and of its report
-	Keys           string // what stands between agents and our memory, which holds the keys: none, uid or container
-	Params         any    // zero value of the struct that its settings decode into
+	Limits         string   // how memory, CPU and process limits are enforced: hard, request or none
+	Runs           string   // how commands are run, in sentences
+	Holds          []string // what is enforced while they run, a sentence each
+	Isolation      string   // what it does not protect, for the first lines of a run and of its report
+	Keys           string   // what stands between agents and our memory, which holds the keys: none, uid or container
+	Params         any      // zero value of the struct that its settings decode into
 	Build          func(s Settings) (Backend, error)
 }
 
@@ -108,6 +110,12 @@ var Kinds = []Kind{
 		SeesHostFiles:  true,
 		Networks:       []string{"open"},
 		Limits:         "none",
+		Runs: "Each command is a process of this host, below a supervisor of its own that ends all that the command started. A place " +
+			"is a folder that is made for one cell and removed after it.",
+		Holds: []string{
+			"A command gets the environment of its place and nothing of ours, and no process outlives it.",
+			"Files are read and written below the work folder; links are never followed.",
+		},
 		Isolation: "The agent runs as your user: it can read your files and processes, reach the network, and use memory, " +
 			"disk and processes without limit. Assay ends everything it started and detects tampering; it cannot prevent it.",
 		Keys:   "none",
@@ -121,6 +129,22 @@ var Kinds = []Kind{
 		Streams:        true,
 		Networks:       []string{"gateway", "none", "open"},
 		Limits:         "hard",
+		Runs: "Each place is one container, and each command an exec of our supervisor in it, asked for by the docker command on PATH. " +
+			"Its image is named by the suite, a case or --image, resolved to an id when the run begins, and never pulled. Folders of the " +
+			"place are under /assay/place; the image's own environment and PATH hold, and HOME and TMPDIR are the place's. Tools and agents " +
+			"come from the image, or from folders of this host that mount names.",
+		Holds: []string{
+			"No capabilities, no new privileges, a user that is not root (65532 when we are root, else our own), the image read-only, " +
+				"processes and shared memory of its own, and no socket of the daemon.",
+			"Limits of memory, processors, processes, open files and the size of a file (2 GiB). What is written to the folders of the " +
+				"place is on the disk of this host, whose room is shared.",
+			"Networks none and gateway: the place has a loopback and nothing else. The model gateway is reached through one socket that " +
+				"only this place has, under the same address as on this host.",
+			"When a place is opened, and when the run begins, a look around from inside proves the limits, that interfaces and routes are " +
+				"none but lo, and that a listener at this host's end of the bridge is not reached. What does not hold is refused.",
+			"Graders get another container than the agent, without a network. A container whose command cannot be ended is killed. " +
+				"Containers that a killed run left are removed by the next one.",
+		},
 		Isolation: "Each place is a container without capabilities and, unless the network is open, without a network; graders get " +
 			"another one than the agent. Containers share the kernel of this host: a hole in it, or in the daemon, is not stopped.",
 		Keys:   "container",

@@ -998,7 +998,7 @@ func TestKindsAreDocumented(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, k := range Kinds {
-		if k.Name == "" || k.Doc == "" || k.Isolation == "" || k.Keys == "" || k.Limits == "" || len(k.Networks) == 0 || seen[k.Name] {
+		if k.Name == "" || k.Doc == "" || k.Isolation == "" || k.Runs == "" || len(k.Holds) == 0 || k.Keys == "" || k.Limits == "" || len(k.Networks) == 0 || seen[k.Name] {
 			t.Errorf("row %+v", k)
 		}
 		seen[k.Name] = true

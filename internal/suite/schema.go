@@ -16,7 +16,7 @@ type Kind struct {
 
 // Kinds are all kinds of blocks there are. A list that is empty leaves its blocks open.
 type Kinds struct {
-	Harnesses, Assertions, Environments, Policies []Kind
+	Harnesses, Assertions, Environments, Policies, Executors []Kind
 }
 
 // Schema is a JSON Schema (2020-12) of suite.yaml and of case.yaml, made from the tags that the decoder obeys. A file
@@ -28,6 +28,7 @@ func Schema(k Kinds) ([]byte, error) {
 		reflect.TypeFor[Assertion]():   k.Assertions,
 		reflect.TypeFor[environment](): k.Environments,
 		reflect.TypeFor[interaction](): k.Policies,
+		reflect.TypeFor[executor]():    k.Executors,
 	}}
 	return json.MarshalIndent(object{
 		"$schema": "https://json-schema.org/draft/2020-12/schema",
