@@ -29,7 +29,7 @@ type DockerParams struct {
 	Image     string   `yaml:"image" doc:"of every place whose case names no other; it is never pulled"`
 	CPUs      float64  `yaml:"cpus" doc:"processors that a place may use" default:"2" rule:"above=0"`
 	Memory    string   `yaml:"memory" doc:"memory that a place may use, what it keeps in temporary folders included; with swap it is not more" default:"4GiB"`
-	Processes int      `yaml:"processes" doc:"processes and threads that a place may have at once" default:"512" rule:"min=16"`
+	Processes int      `yaml:"processes" doc:"processes and threads that a place may have at once" default:"512" rule:"min=64"`
 	Network   string   `yaml:"network" doc:"what agents reach: nothing but the model gateway, or nothing; graders reach nothing" default:"gateway" rule:"oneof=gateway none"`
 	Mount     []string `yaml:"mount" doc:"folders of this host, such as that of an agent's program, which every place sees read-only under the same path; a bin or .bin folder right in one of them goes on PATH"`
 	Runtime   string   `yaml:"runtime" doc:"runtime of the containers, as the daemon knows it, such as runsc; the daemon's own when absent"`
@@ -209,10 +209,7 @@ func (b *dockerBackend) collect(ctx context.Context) error {
 	if len(dead) == 0 {
 		return nil
 	}
-	_, err = b.docker.output(ctx, append([]string{"rm", "--force", "--volumes"}, dead...)...)
-	if err != nil { // another run may be removing them, too
-		return nil
-	}
+	_, _ = b.docker.output(ctx, append([]string{"rm", "--force", "--volumes"}, dead...)...) // another run may be at it, too
 	return nil
 }
 
