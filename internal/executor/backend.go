@@ -40,8 +40,13 @@ type Session struct {
 	Environ []string      // of the host
 	Gateway func() string // host:port of the model gateway on our loopback; empty: no models are called
 	Network Network       // asked for while agents run; empty: the closest that can be enforced, gateway before open
-	Image   string        // of every place; empty: as the settings say
-	Images  []string      // that cases name, beside it
+
+	Isolation string   // wall asked for by hand, as in [HostParams]; empty: as the settings say
+	Closed    []string // folders that no place may see whole, such as the suite's
+	Untrusted bool     // strangers had a say in what is run: it needs a wall, or Facts say that there is none
+
+	Image  string   // of every place; empty: as the settings say
+	Images []string // that cases name, beside it
 }
 
 // A Spec is what one place is to be.
@@ -59,6 +64,7 @@ type Facts struct {
 	Name      string            // of the kind with what makes numbers differ, such as "docker, 2 cpus, 4 GiB, 512 processes"; host alone is "host"
 	Network   Network           // enforced while agents work
 	Isolation string            // what it does not protect, in a sentence
+	Unwalled  string            // why what strangers wrote must not run here: nothing holds it, and nobody asked for that by name; else empty
 	Keys      string            // what stands between agents and our memory, as in [Kind]
 	Images    map[string]string // id of each image, by the name that the suite uses: sha256:…
 }

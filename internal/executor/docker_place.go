@@ -202,7 +202,7 @@ func (c *container) arguments(i image, s Spec, gateway string) ([]string, error)
 func (c *container) Egress() Egress { return c.egress }
 
 // Files returns the work folder, on this host.
-func (c *container) Files() FS { return folder{c.root} }
+func (c *container) Files() FS { return folder{root: c.root} }
 
 // enter registers a command with the place; leave it with c.running.Done.
 func (c *container) enter() error {

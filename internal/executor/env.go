@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,8 +34,8 @@ func placeEnv(o HostOptions) (map[string]string, error) {
 		}
 	}
 	env["TERM"] = "dumb"
-	env["HOME"] = o.Home
-	env["TMPDIR"] = o.Tmp
+	env["HOME"] = cmp.Or(o.inside.Home, o.Home)
+	env["TMPDIR"] = cmp.Or(o.inside.Tmp, o.Tmp)
 	env["GIT_CONFIG_GLOBAL"] = "/dev/null"
 	env["GIT_CONFIG_NOSYSTEM"] = "1"
 	env[tokenName] = o.Token

@@ -95,7 +95,7 @@ type Kind struct {
 	Runs           string   // how commands are run, in sentences
 	Holds          []string // what is enforced while they run, a sentence each
 	Isolation      string   // what it does not protect, for the first lines of a run and of its report
-	Keys           string   // what stands between agents and our memory, which holds the keys: none, uid or container
+	Keys           string   // what stands between agents and our memory, which holds the keys: none, uid, namespace or container
 	Params         any      // zero value of the struct that its settings decode into
 	Build          func(s Settings) (Backend, error)
 }
@@ -108,7 +108,7 @@ var Kinds = []Kind{
 		SeparateStderr: true,
 		Streams:        true,
 		SeesHostFiles:  true,
-		Networks:       []string{"open"},
+		Networks:       []string{"open"}, // with bubblewrap none and gateway, too
 		Limits:         "none",
 		Runs: "Each command is a process of this host, below a supervisor of its own that ends all that the command started. A place " +
 			"is a folder that is made for one cell and removed after it.",

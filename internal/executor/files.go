@@ -23,7 +23,10 @@ const (
 
 // folder is the FS of a folder of this host. An agent may be changing it at the same time, so a look at a name only
 // gives good errors: what keeps us inside is os.Root, and what we opened is compared with what we looked at.
-type folder struct{ root *os.Root }
+type folder struct {
+	root  *os.Root
+	owner int // user and group of what is put there; 0: we
+}
 
 var _ FS = folder{}
 
@@ -113,6 +116,9 @@ func (f folder) write(name string, r io.Reader, mode fs.FileMode) error {
 	if err == nil {
 		err = file.Chmod(mode.Perm()) // whatever our umask is
 	}
+	if err == nil && f.owner != 0 {
+		err = file.Chown(f.owner, f.owner)
+	}
 	return errors.Join(err, file.Close())
 }
 
@@ -129,7 +135,7 @@ func (f folder) walk(name string, create bool) error {
 		info, err := f.root.Lstat(parent)
 		switch {
 		case create && errors.Is(err, fs.ErrNotExist):
-			if err := f.root.Mkdir(parent, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			if err := f.mkdir(parent); err != nil && !errors.Is(err, fs.ErrExist) {
 				return err
 			}
 		case err != nil:
@@ -139,6 +145,18 @@ func (f folder) walk(name string, create bool) error {
 		}
 	}
 	return nil
+}
+
+// mkdir makes a folder, and gives it to its owner by what was made and not by its name, which an agent may exchange.
+func (f folder) mkdir(name string) error {
+	if err := f.root.Mkdir(name, 0o755); err != nil || f.owner == 0 {
+		return err
+	}
+	dir, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Chown(f.owner, f.owner), dir.Close())
 }
 
 func (f folder) List(dir string) ([]Entry, error) {

@@ -37,7 +37,7 @@ func newFolder(t *testing.T) (files folder, work, outside string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	return folder{root}, work, outside
+	return folder{root: root}, work, outside
 }
 
 func read(f FS, name string) (string, error) {
@@ -367,7 +367,7 @@ func BenchmarkPut(b *testing.B) {
 	defer root.Close()
 	text := bytes.Repeat([]byte("x"), 200)
 	for i := 0; b.Loop(); i++ {
-		if err := (folder{root}).Put(fmt.Sprintf("f%d", i), bytes.NewReader(text), 0o644); err != nil {
+		if err := (folder{root: root}).Put(fmt.Sprintf("f%d", i), bytes.NewReader(text), 0o644); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -162,9 +162,9 @@ func (f *frames) receive() {
 		}
 		switch kind {
 		case frameStdout:
-			pour(f.outW, payload)
+			passOn(f.outW, payload)
 		case frameStderr:
-			pour(f.errW, payload)
+			passOn(f.errW, payload)
 		case frameTaken:
 			f.taken(len(payload) > 0)
 		case frameReport:
@@ -179,8 +179,8 @@ func (f *frames) receive() {
 	}
 }
 
-// pour passes a frame of a stream on; an empty one is the end.
-func pour(w *io.PipeWriter, p []byte) {
+// passOn passes a frame of a stream on; an empty one is the end.
+func passOn(w *io.PipeWriter, p []byte) {
 	if len(p) == 0 {
 		w.Close()
 		return

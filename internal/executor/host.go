@@ -24,6 +24,8 @@ type HostOptions struct {
 	Host       []string // the environment of the host, from which PATH, LANG, LC_ALL and TZ are taken
 	Supervisor []string // argv that runs [Supervise]; its first element is a path
 	Token      string   // unique to this place; marks its processes as ASSAY_CELL=<token>
+
+	inside Folders // Home and Tmp as commands see them; empty: the same
 }
 
 // A Host is a place on this host. Its commands run as the user that we are: see [Kinds] for what that does not protect.
@@ -32,6 +34,8 @@ type Host struct {
 	supervisor []string
 	root       *os.Root
 	furnish    func() error       // makes home and tmp
+	boxed      *boxed             // the walls around its commands; nil: they are not in a box
+	user       *placeUser         // that its commands run as; nil: the one that we are
 	ended      context.CancelFunc // ends all running commands
 	life       context.Context
 
@@ -85,7 +89,13 @@ func makeFolder(dir string) error {
 }
 
 // Files returns the work folder.
-func (h *Host) Files() FS { return folder{h.root} }
+func (h *Host) Files() FS {
+	f := folder{root: h.root}
+	if h.user != nil {
+		f.owner = h.user.id
+	}
+	return f
+}
 
 // Close cancels the commands that run, waits for their end, and ends every process that carries the token of the place.
 // It does so in a few seconds, even when the context has ended: who cancels a run still wants its processes gone. The
@@ -110,6 +120,9 @@ func (h *Host) Close(context.Context) error {
 	if h.used {
 		endOrphans()
 		endMarked(tokenName + "=" + h.env[tokenName])
+	}
+	if h.user != nil {
+		err = errors.Join(err, h.user.end())
 	}
 	return errors.Join(err, h.root.Close())
 }
@@ -136,7 +149,11 @@ func (h *Host) Run(ctx context.Context, c Command) (Exit, error) {
 	if err != nil {
 		return Exit{}, fmt.Errorf("run: %w", err)
 	}
-	if err := h.furnish(); err != nil {
+	err = h.furnish()
+	if err == nil && h.user != nil {
+		err = h.user.moveIn()
+	}
+	if err != nil {
 		return Exit{}, fmt.Errorf("run %s: %w", c.Argv[0], err)
 	}
 	if ctx.Err() != nil { // called off before it began: nothing is started
@@ -155,11 +172,23 @@ func (h *Host) Run(ctx context.Context, c Command) (Exit, error) {
 		return noFolder(c, err)
 	}
 	defer dir.Close()
-	exit, err := supervise(ctx, h.supervisor, c, env, dir)
+	exit, err := supervise(ctx, h.seat(c, env, dir), c)
 	if err != nil {
 		return exit, fmt.Errorf("run %s: %w", c.Argv[0], err)
 	}
 	return exit, nil
+}
+
+// seat is how the supervisor of a command is started in this place.
+func (h *Host) seat(c Command, env []string, dir *os.File) seat {
+	s := seat{argv: h.supervisor, dir: dir, start: start{Argv: bytesOf(c.Argv), Env: bytesOf(env)}}
+	switch {
+	case h.boxed != nil:
+		h.boxed.seat(&s, c.Dir)
+	case h.user != nil:
+		s.start.User = h.user.id
+	}
+	return s
 }
 
 // openFolder opens a folder below the work folder, never one that a link leads away to.

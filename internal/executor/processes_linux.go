@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -189,6 +190,47 @@ func withVariable(variable string) []process {
 		}
 	}
 	return list
+}
+
+// ofUser returns the processes whose real or effective user is this one, without those that are dead and not collected.
+func ofUser(user int) []process {
+	dirs, _ := os.ReadDir("/proc")
+	var list []process
+	for _, dir := range dirs {
+		pid, err := strconv.Atoi(dir.Name())
+		if err != nil || !runsAs(pid, strconv.Itoa(user)) {
+			continue
+		}
+		if p, err := look(pid); err == nil && !p.zombie {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// runsAs reports whether a process has a user among its four.
+func runsAs(pid int, user string) bool {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(status)) {
+		if users, ok := strings.CutPrefix(line, "Uid:"); ok {
+			return slices.Contains(strings.Fields(users), user)
+		}
+	}
+	return false
+}
+
+// endUser ends all processes of a user. The error says what is left.
+func endUser(user int) error {
+	var left []process
+	for end := time.Now().Add(sweepLimit); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if left = ofUser(user); len(left) == 0 {
+			return nil
+		}
+		for _, p := range left {
+			p.kill()
+		}
+	}
+	return fmt.Errorf("%d processes of user %d are left, such as %s", len(left), user, left[0])
 }
 
 // environ returns the environment of a process between NUL bytes; nothing when it is not ours to read.

@@ -61,6 +61,7 @@ type doors struct {
 	dir     string // mounted into the place
 	ready   *net.UnixListener
 	gateway net.Listener // nil: nothing is relayed
+	shut    func()       // ends the connections to it
 	control net.Conn     // the relay lives as long as this; nil: it has not come yet
 	open    sync.WaitGroup
 }
@@ -68,7 +69,8 @@ type doors struct {
 // openDoors makes the sockets of a place in a folder of their own below base. Connections to the gateway's go on to address;
 // without one there is none.
 func openDoors(base, address string) (_ *doors, err error) {
-	d := &doors{}
+	ctx, shut := context.WithCancel(context.Background())
+	d := &doors{shut: shut}
 	if d.dir, err = os.MkdirTemp(base, "s"); err != nil {
 		return nil, err
 	}
@@ -90,7 +92,7 @@ func openDoors(base, address string) (_ *doors, err error) {
 		return nil, err
 	}
 	d.open.Go(func() {
-		forward(d.gateway, func() (net.Conn, error) { return net.Dial("tcp", address) })
+		forward(ctx, d.gateway, "tcp", address)
 	})
 	return d, nil
 }
@@ -129,8 +131,9 @@ func (d *doors) await(ctx context.Context) (c census, err error) {
 	return c, nil
 }
 
-// close ends the relay and removes the sockets. Connections that are open end with the place.
+// close ends the relay with its connections, and removes the sockets.
 func (d *doors) close() error {
+	d.shut()
 	if d.control != nil {
 		d.control.Close()
 	}
@@ -142,41 +145,4 @@ func (d *doors) close() error {
 	}
 	d.open.Wait()
 	return os.RemoveAll(d.dir)
-}
-
-// forward carries bytes between each connection that arrives and one that is dialled for it, until the listener is closed.
-func forward(l net.Listener, dial func() (net.Conn, error)) {
-	for {
-		near, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil { // out of descriptors: whoever waits goes on waiting
-			time.Sleep(10 * time.Millisecond)
-			continue
-		}
-		go func() {
-			defer near.Close()
-			far, err := dial()
-			if err != nil {
-				return
-			}
-			defer far.Close()
-			var both sync.WaitGroup
-			both.Go(func() { carry(far, near) })
-			both.Go(func() { carry(near, far) })
-			both.Wait()
-		}()
-	}
-}
-
-// carry copies one direction and passes its end on; the other may go on.
-func carry(to, from net.Conn) {
-	_, err := io.Copy(to, from)
-	half, ok := to.(interface{ CloseWrite() error })
-	if err == nil && ok && half.CloseWrite() == nil {
-		return
-	}
-	to.Close()
-	from.Close()
 }

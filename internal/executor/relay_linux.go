@@ -2,6 +2,7 @@ package executor
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,13 +12,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// canaryLimit is how long the relay tries to reach what it must not reach. Without a route the answer comes at once.
-const canaryLimit = 300 * time.Millisecond
 
 // Relay is the body of the hidden subcommand that is the first process of a place: it looks around, reports what it found,
 // and carries the connections of 127.0.0.1:PORT to the gateway's socket until the host closes its end. It returns the exit
@@ -55,7 +52,7 @@ func relay(sockets, root, port, canary string) error {
 			return err
 		}
 		socket := filepath.Join(sockets, gatewaySocket)
-		go forward(l, func() (net.Conn, error) { return net.Dial("unix", socket) })
+		go forward(context.Background(), l, "unix", socket)
 	}
 	if err := json.NewEncoder(host).Encode(found); err != nil {
 		return err
@@ -66,25 +63,16 @@ func relay(sockets, root, port, canary string) error {
 
 // lookAround takes the census of a place.
 func lookAround(root, canary string) (c census, err error) {
-	up, err := net.Interfaces()
+	if c.Interfaces, err = liveInterfaces(); err != nil {
+		return c, err
+	}
+	if c.Routes, err = countRoutes(); err != nil {
+		return c, err
+	}
+	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return c, err
 	}
-	for _, i := range up {
-		if i.Flags&net.FlagUp != 0 { // the kernel gives each network tunnels that are down, and only a privileged user can change that
-			c.Interfaces = append(c.Interfaces, i.Name)
-		}
-	}
-	routes, err1 := os.ReadFile("/proc/net/route")
-	routes6, err2 := os.ReadFile("/proc/net/ipv6_route")
-	if errors.Is(err2, os.ErrNotExist) { // a kernel without IPv6
-		err2 = nil
-	}
-	status, err3 := os.ReadFile("/proc/self/status")
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return c, err
-	}
-	c.Routes = countRoutes(routes, routes6)
 	c.Canary = dialCanary(canary)
 	nonce, err := os.ReadFile(filepath.Join(root, nonceFile))
 	c.Nonce = orError(string(nonce), err)
@@ -110,34 +98,6 @@ func tryWrite(dir string) error {
 		return err
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
-}
-
-// countRoutes counts the rows of the kernel's route tables that belong to other interfaces than lo: the first column of the
-// table of IPv4, which has a heading, and the last one of that of IPv6, which has none.
-func countRoutes(v4, v6 []byte) (n int) {
-	for i, line := range strings.Split(string(v4), "\n") {
-		if f := strings.Fields(line); i > 0 && len(f) > 0 && f[0] != "lo" {
-			n++
-		}
-	}
-	for _, line := range strings.Split(string(v6), "\n") {
-		if f := strings.Fields(line); len(f) > 0 && f[len(f)-1] != "lo" {
-			n++
-		}
-	}
-	return n
-}
-
-func dialCanary(address string) string {
-	if address == nothing {
-		return "none"
-	}
-	conn, err := net.DialTimeout("tcp", address, canaryLimit)
-	if err != nil {
-		return "unreached"
-	}
-	conn.Close()
-	return "reached"
 }
 
 // privileges reads /proc/self/status: whether any set of capabilities holds one, and whether no program can bring more.

@@ -17,10 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The descriptors that a supervisor starts with, beside the streams of its command.
+// The descriptors that a supervisor starts with, beside the streams of its command. In a box these are not its own
+// streams, and there is no folder.
 const (
-	linkFD = 3
-	dirFD  = 4
+	linkFD    = 3
+	dirFD     = 4
+	streamsFD = 5 // three of them
+	doorFD    = 8
 )
 
 // Supervise is the body of the hidden subcommand that runs one command for a [Host]: it starts the command in a session
@@ -30,8 +33,11 @@ const (
 //
 // With the argument frames it does so for a host that is elsewhere: see [framesName].
 func Supervise(args []string) int {
-	if len(args) == 1 && args[0] == framesName {
+	switch {
+	case len(args) == 1 && args[0] == framesName:
 		return superviseFrames()
+	case len(args) > 0 && args[0] == surveyName:
+		return survey(args[1:])
 	}
 	var link unix.Stat_t
 	if err := unix.Fstat(linkFD, &link); err != nil || link.Mode&unix.S_IFMT != unix.S_IFSOCK || len(args) > 0 {
@@ -83,7 +89,11 @@ type supervisor struct {
 }
 
 func (s *supervisor) run(c start) (report, error) {
-	if err := s.settle(); err != nil {
+	err := s.settle()
+	if err == nil && c.Box != nil {
+		err = c.Box.settle()
+	}
+	if err != nil {
 		return s.report, err
 	}
 	started, err := s.start(c)
@@ -117,7 +127,7 @@ func (s *supervisor) settle() error {
 	}
 	unix.Umask(0o022) // the same for all commands, whatever ours is
 	// Handlers of ours are reset in the command; signals that we ignore it would ignore, too.
-	signal.Notify(make(chan os.Signal, 1), unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
+	signal.Notify(make(chan os.Signal, 1)) // all of them: in a box no command can end us by one
 	signal.Notify(s.exited, unix.SIGCHLD)
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("supervisor: dumpable: %w", err)
@@ -153,9 +163,13 @@ func (s *supervisor) start(c start) (started bool, err error) {
 	if err := s.enter(c); err != nil {
 		return false, s.noFolder(string(c.Dir), err)
 	}
-	path, err := find(argv[0], env)
+	var path string
+	err = as(c.User, func() (err error) {
+		path, err = find(argv[0], env)
+		return err
+	})
 	if err == nil {
-		s.pid, err = fork(path, argv, env, s.streams)
+		s.pid, err = fork(path, argv, env, s.streams, c.User)
 	}
 	switch {
 	case err == nil:
@@ -213,10 +227,16 @@ func find(name string, env []string) (string, error) {
 }
 
 // fork starts a program in a session of its own, without a terminal.
-func fork(path string, argv, env []string, streams []*os.File) (pid int, err error) {
+func fork(path string, argv, env []string, streams []*os.File, user int) (pid int, err error) {
 	attr := &syscall.ProcAttr{Env: env, Sys: &syscall.SysProcAttr{Setsid: true}}
 	for _, f := range streams {
 		attr.Files = append(attr.Files, f.Fd()) // which makes it blocking, as programs expect it
+	}
+	if user != 0 {
+		attr.Sys.Credential = credential(user)
+		if err := noNewPrivileges(); err != nil {
+			return 0, err
+		}
 	}
 	// A program that was written a moment ago may still be open for writing in a process that is just being forked.
 	for end := time.Now().Add(time.Second); ; time.Sleep(5 * time.Millisecond) {

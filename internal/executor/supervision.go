@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -39,7 +41,23 @@ type order struct {
 // start holds bytes, since arguments and variables need not be UTF-8.
 type start struct {
 	Argv, Env [][]byte
-	Work, Dir []byte `json:",omitempty"` // work folder and the folder below it; a supervisor with a socket has it open already
+	Work, Dir []byte    `json:",omitempty"` // work folder and the folder below it; nil: the folder is open already
+	User      int       `json:",omitempty"` // and group, that the command runs as; 0: the supervisor's
+	Box       *boxStart `json:",omitempty"` // the supervisor is in a box with its command
+}
+
+// A boxStart is what differs for a supervisor in a box. Its folders come by their paths: an open folder from outside of the
+// box would be a way out of it.
+type boxStart struct {
+	Gateway string // host:port to listen at; empty: nowhere
+}
+
+// A seat is how one supervisor of this host is started.
+type seat struct {
+	argv    []string // runs [Supervise]
+	dir     *os.File // of the command, when it is not in a box
+	start   start
+	gateway string // host:port of this host that the port of a boxStart leads to
 }
 
 // A report is the one answer of a supervisor, when the command and everything it started has ended.
@@ -86,12 +104,12 @@ type supervision struct {
 }
 
 // supervise runs a command of this host below a supervisor, until nothing of it is left.
-func supervise(ctx context.Context, argv []string, c Command, env []string, dir *os.File) (Exit, error) {
-	l, err := spawn(argv, dir)
+func supervise(ctx context.Context, to seat, c Command) (Exit, error) {
+	l, err := spawn(to)
 	if err != nil {
 		return Exit{}, fmt.Errorf("start supervisor: %w", err)
 	}
-	return attend(ctx, l, c, start{Argv: bytesOf(c.Argv), Env: bytesOf(env)})
+	return attend(ctx, l, c, to.start)
 }
 
 // attend runs a command below the supervisor at the other end of a link, until nothing of it is left.
@@ -155,11 +173,14 @@ type pipes struct {
 	process      *exec.Cmd
 	socket       *os.File // orders out, the report in
 	in, out, err *os.File
+	boxed        bool
+	said         bytes.Buffer // by the program that makes the box
+	door         *door        // to the gateway; nil: none
 }
 
 // spawn starts a supervisor with the folder and the pipes of a command.
-func spawn(argv []string, dir *os.File) (_ *pipes, err error) {
-	var ours, theirs []*os.File // stdin, stdout, stderr, link
+func spawn(to seat) (_ *pipes, err error) {
+	var ours, theirs []*os.File // stdin, stdout, stderr, link, door
 	defer func() {
 		closeAll(theirs)
 		if err != nil {
@@ -176,22 +197,39 @@ func spawn(argv []string, dir *os.File) (_ *pipes, err error) {
 		}
 		ours, theirs = append(ours, r), append(theirs, w)
 	}
-	near, far, err := socketPair()
-	if err != nil {
-		return nil, err
+	for range 2 {
+		near, far, err := socketPair()
+		if err != nil {
+			return nil, err
+		}
+		ours, theirs = append(ours, near), append(theirs, far)
+		if to.gateway == "" {
+			break
+		}
 	}
-	ours, theirs = append(ours, near), append(theirs, far)
 
-	process := exec.Command(argv[0], argv[1:]...)
+	process := exec.Command(to.argv[0], to.argv[1:]...)
 	process.Env = []string{}
-	process.Stdin, process.Stdout, process.Stderr = theirs[0], theirs[1], theirs[2]
-	process.ExtraFiles = []*os.File{far, dir}
 	// Not in our group, so that Ctrl-C reaches us alone; but in our session, unlike all that it starts: see endOrphans.
 	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p := &pipes{process: process, socket: ours[3], in: ours[0], out: ours[1], err: ours[2]}
+	if to.start.Box == nil {
+		process.Stdin, process.Stdout, process.Stderr = theirs[0], theirs[1], theirs[2]
+		process.ExtraFiles = []*os.File{theirs[3], to.dir}
+	} else {
+		// The program that makes the box keeps its own streams open; those of the command are none of its business.
+		p.boxed = true
+		process.Stderr, process.WaitDelay = &p.said, linger
+		process.ExtraFiles = []*os.File{theirs[3], nil, theirs[0], theirs[1], theirs[2]}
+		process.ExtraFiles = append(process.ExtraFiles, theirs[4:]...)
+	}
 	if err := process.Start(); err != nil {
 		return nil, err
 	}
-	return &pipes{process: process, socket: near, in: ours[0], out: ours[1], err: ours[2]}, nil
+	if to.gateway != "" {
+		p.door = openDoor(ours[4], to.gateway)
+	}
+	return p, nil
 }
 
 func (p *pipes) stdin() io.WriteCloser { return p.in }
@@ -214,14 +252,26 @@ func (p *pipes) lost() error {
 	p.kill()
 	err := p.process.Wait() // from here on its orphans are ours
 	endOrphans()
+	if said := strings.TrimSpace(p.said.String()); said != "" {
+		return fmt.Errorf("its supervisor ended without a report (%w): %.500s", err, said)
+	}
 	return fmt.Errorf("its supervisor ended without a report (%w)", err)
 }
 
 // end gives the streams a moment: when something outside the command's tree holds them, what is in the pipes is read and
 // the rest is not waited for.
 func (p *pipes) end() {
-	p.kill() // it might have been stopped by the command
+	// It might have been stopped by the command. Who made a box collects who is in it first.
+	patience := time.Duration(0)
+	if p.boxed {
+		patience = linger
+	}
+	late := time.AfterFunc(patience, p.kill)
 	p.process.Wait()
+	late.Stop()
+	if p.door != nil {
+		p.door.close()
+	}
 	p.out.SetReadDeadline(time.Now().Add(linger))
 	p.err.SetReadDeadline(time.Now().Add(linger))
 }

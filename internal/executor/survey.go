@@ -1,0 +1,93 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// surveyName is the word after [SuperviseName] that makes it look around.
+const surveyName = "survey"
+
+// What is said of the canary.
+const (
+	canaryNone      = "none"
+	canaryReached   = "reached"
+	canaryUnreached = "unreached"
+)
+
+// A sight is what a look around from inside a place saw.
+type sight struct {
+	User       int
+	Interfaces []string // that are up
+	Routes     int      // of other interfaces than lo
+	Canary     string
+	Readable   []string // of the files that were named
+}
+
+// egress tells whether a place holds to its network.
+func (s sight) egress(policy Network) Egress {
+	closed := len(s.Interfaces) == 0 || slices.Equal(s.Interfaces, []string{"lo"})
+	return Egress{
+		Policy: policy, Proven: policy != NetOpen && closed && s.Routes == 0 && s.Canary == canaryUnreached,
+		Interfaces: s.Interfaces, Routes: s.Routes, Canary: s.Canary,
+	}
+}
+
+// surveyTime is how long a look around may take on a machine that is busy.
+const surveyTime = 20 * time.Second
+
+// takeSurvey runs a command that ends in [surveyName] and its arguments, and returns what it saw.
+func takeSurvey(ctx context.Context, argv []string, attr *syscall.SysProcAttr) (sight, error) {
+	ctx, cancel := context.WithTimeout(ctx, surveyTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env, cmd.WaitDelay, cmd.SysProcAttr = []string{}, linger, attr
+	text, err := cmd.Output()
+	var s sight
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
+		err = fmt.Errorf("%w: %.500s", err, bytes.TrimSpace(exit.Stderr))
+	}
+	return s, err
+}
+
+// A loopbackCanary is a listener on the loopback of this host, which no place without the host's network can reach.
+type loopbackCanary struct{ listener net.Listener }
+
+// newCanary listens, and makes sure that the canary can be reached from here.
+func newCanary() (*loopbackCanary, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	c := &loopbackCanary{l}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	conn, err := net.DialTimeout("tcp", c.address(), time.Second)
+	if err != nil {
+		l.Close()
+		return nil, fmt.Errorf("reach our own canary: %w", err)
+	}
+	return c, conn.Close()
+}
+
+func (c *loopbackCanary) address() string { return c.listener.Addr().String() }
+
+func (c *loopbackCanary) close() { c.listener.Close() }
