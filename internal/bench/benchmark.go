@@ -66,7 +66,7 @@ type Metadata struct {
 	Tool                 string      `json:"tool"`
 	Seed                 string      `json:"seed"`
 	Isolation            string      `json:"isolation"`
-	KeyIsolation         string      `json:"key_isolation,omitempty"` // between agents and keys of models: none, uid or container; empty when not known
+	KeyIsolation         string      `json:"key_isolation,omitempty"` // between agents and keys of models: none, uid, namespace or container; empty when not known
 	Host                 result.Host `json:"host"`
 	Conditions           []string    `json:"conditions"`
 	Baseline             *string     `json:"baseline"`

@@ -37,6 +37,7 @@ var inputs = []input{
 	{"executor", ""},
 	{"image", ""},
 	{"network", ""},
+	{"isolation", ""},
 	{"out", "assay-results"},
 	{"fresh", "false"},
 	{"max-cost-usd", ""},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/assay-ci/assay/internal/bench"
 	"github.com/assay-ci/assay/internal/diffscope"
+	"github.com/assay-ci/assay/internal/executor"
 	"github.com/assay-ci/assay/internal/plan"
 	"github.com/assay-ci/assay/internal/publish"
 	"github.com/assay-ci/assay/internal/redact"
@@ -37,6 +38,7 @@ type runOptions struct {
 	Regrade       bool
 	MaxCostUSD    float64
 	Executor      string // empty: as the suite says
+	Isolation     string // wall of the executor host; empty: as the suite says
 	Image         string // that places are made of; empty: as the suite says
 	Network       string // that agents reach; empty: the closest that can be enforced
 	OnUnavailable string
@@ -57,7 +59,7 @@ func (o runOptions) work() workOptions {
 	return workOptions{
 		Suite: o.Suite, Select: o.Select, Allow: o.AllowPrivate, Base: o.Base,
 		Paired: o.Baseline == "paired", Twice: o.AA, Untrusted: o.Trust == untrusted,
-		Executor: o.Executor, Image: o.Image, Network: o.Network,
+		Executor: o.Executor, Isolation: o.Isolation, Image: o.Image, Network: o.Network,
 	}
 }
 
@@ -102,6 +104,8 @@ func runFlags(cmd *cobra.Command, o *runOptions) {
 	f.BoolVar(&o.Fresh, "fresh", false, "run every cell again, also those that the folder holds")
 	f.Float64Var(&o.MaxCostUSD, "max-cost-usd", 0, "stop starting cells when this much is spent; a part of the plan gets its share (0: as the suite says)")
 	words(f, &o.Executor, "executor", "where the agents' commands run", executorNames()...)
+	words(f, &o.Isolation, "isolation", "what stands between agents and this host with --executor host; empty: as the suite says",
+		"", executor.WallAuto, executor.WallBox, executor.WallUser, executor.WallNone)
 	f.StringVar(&o.Image, "image", "", "`image` of the containers that agents and graders run in; empty: as the suite says")
 	words(f, &o.Network, "network", "what agents reach; empty: the closest that the executor can enforce", "", "none", "gateway", "open")
 	f.StringVar(&o.OnUnavailable, "on-unavailable", "fail", "what to do when something required cannot be reached: fail or skip")
@@ -229,6 +233,9 @@ func measure(ctx context.Context, x IO, o runOptions, watch watch) (*bench.Bench
 	if err := w.allows(o.Out); err != nil {
 		return nil, err
 	}
+	if w.facts.Unwalled != "" {
+		return nil, usage(errors.New(w.facts.Unwalled))
+	}
 	cells, err := plan.Part(w.plan.Cells, o.Shard)
 	if err != nil {
 		return nil, usage(fmt.Errorf("--shard: %w", err))
@@ -257,6 +264,7 @@ func measure(ctx context.Context, x IO, o runOptions, watch watch) (*bench.Bench
 	if err != nil {
 		return nil, err
 	}
+	fmt.Fprintf(x.Err, "executor %s: %s\n", w.facts.Name, w.facts.Isolation)
 	secrets, err := w.redactor(x, cells)
 	if err != nil {
 		return nil, err

@@ -54,6 +54,7 @@ type workOptions struct {
 	Spare     bool           // have the same twins ready, should stored results of the base have to be measured again
 	Untrusted bool           // take what spends, reaches out and judges from the base's suite.yaml
 	Executor  string         // kind of the executor; empty: as the suite says
+	Isolation string         // wall of the executor host; empty: as the suite says
 	Image     string         // that places are made of; empty: as the suite says
 	Network   string         // that agents reach; empty: the closest that can be enforced
 }
@@ -166,7 +167,8 @@ func (w *work) startPlaces(ctx context.Context, x IO, o workOptions) error {
 	maps.DeleteFunc(w.images, func(id, _ string) bool { return !o.Select.Takes(id) })
 	w.facts, err = w.places.Start(ctx, executor.Session{
 		Program: program, Scratch: w.scratch.dir, Environ: x.Env, Gateway: w.gatewayAddress,
-		Image: o.Image, Network: executor.Network(o.Network),
+		Image: o.Image, Network: executor.Network(o.Network), Isolation: o.Isolation, Untrusted: o.Untrusted,
+		Closed: []string{w.project.root},
 		Images: slices.Compact(slices.Sorted(maps.Values(w.images))),
 	})
 	switch {

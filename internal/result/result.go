@@ -258,7 +258,7 @@ type Manifest struct {
 	Created    time.Time   `json:"created"`
 	Host       Host        `json:"host"`
 	Isolation  string      `json:"isolation"`               // what the executor does not protect, in a sentence
-	Keys       string      `json:"key_isolation,omitempty"` // between agents and our memory with the keys: none, uid or container; empty when not known
+	Keys       string      `json:"key_isolation,omitempty"` // between agents and our memory with the keys: none, uid, namespace or container; empty when not known
 	Gate       Gate        `json:"gate"`
 	Harnesses  []Harness   `json:"harnesses"`
 	Conditions []Condition `json:"conditions"`
