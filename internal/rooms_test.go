@@ -39,6 +39,7 @@ var rooms = map[string][]string{
 	"diffscope/linguist": {},
 
 	"githubtest": {}, // for tests only
+	"redacttest": {}, // for tests only
 }
 
 // owners says which rooms may import an outside module; a module that is not listed may not be used at all.

@@ -73,7 +73,7 @@ func (c cleaner) stream(d Dialect, chunks []Chunk) []chunkEntry {
 	}
 	list := []chunkEntry{}
 	var out bytes.Buffer
-	w := c.secrets.Writer(&out) // what no event tells as a text; writing to a buffer cannot fail
+	w := c.secrets.Writer(&out, nil) // what no event tells as a text; writing to a buffer cannot fail
 	for i, e := range events {
 		w.Write(e.bytes())
 		if i == len(events)-1 {

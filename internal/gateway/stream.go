@@ -91,7 +91,7 @@ type scrubber struct {
 // pass returns what of p, and of what was held back, can go on; only until the next call.
 func (s *scrubber) pass(p []byte) []byte {
 	if s.w == nil {
-		s.w = s.secrets.Writer(&s.out)
+		s.w = s.secrets.Writer(&s.out, nil)
 	}
 	s.out.Reset()
 	s.w.Write(p) // writing to a buffer cannot fail

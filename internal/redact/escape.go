@@ -14,6 +14,8 @@ const (
 	percent   escape = '%'  // %41
 )
 
+// Line breaks within an escape are passed over: a log that is cut into lines of one length is cut anywhere.
+
 // maxBackslashes is how many backslashes in a row count as one: text that is escaped again has more of them each time.
 const maxBackslashes = 16
 
@@ -102,40 +104,60 @@ func (u *unescaper) decode() (string, decoding) {
 		return number(u.begun[1:], 2, oneByte)
 	}
 	rest := bytes.TrimLeft(u.begun, `\`)
-	switch rest[0] {
-	case 'u':
-		return number(rest[1:], 4, oneRune)
-	case 'x':
-		return number(rest[1:], 2, oneByte)
-	case 'n':
-		return "\n", whole
-	case 'r':
-		return "\r", whole
-	case 't':
-		return "\t", whole
+	letters := bytes.TrimLeft(rest, "\r\n")
+	torn := len(letters) < len(rest)
+	switch {
+	case len(letters) == 0 && len(rest) <= maxBreaks:
+		return "", part
+	case len(letters) == 0, torn && letters[0] == '\\':
+		return "", broken
 	}
-	return string(rest[:1]), whole
+	switch letters[0] {
+	case 'u':
+		return number(letters[1:], 4, oneRune)
+	case 'x':
+		return number(letters[1:], 2, oneByte)
+	}
+	if !torn { // after a break, a shell has gone on with the line
+		switch letters[0] {
+		case 'n':
+			return "\n", whole
+		case 'r':
+			return "\r", whole
+		case 't':
+			return "\t", whole
+		}
+	}
+	return string(letters[:1]), whole
 }
 
 func oneByte(n int) string { return string([]byte{byte(n)}) }
 
 func oneRune(n int) string { return string(utf8.AppendRune(nil, rune(n))) }
 
-// number reads hex digits, as many as want.
+// number reads hex digits, as many as want, and passes over line breaks.
 func number(digits []byte, want int, text func(int) string) (string, decoding) {
-	n := 0
+	n, read := 0, 0
 	for _, c := range digits {
-		x := bytes.IndexByte([]byte("0123456789abcdef"), c|0x20)
-		if x < 0 || c < '0' {
+		switch {
+		case isBreak(c):
+		case isHex(c):
+			n = n<<4 | bytes.IndexByte([]byte("0123456789abcdef"), c|0x20)
+			read++
+		default:
 			return "", broken
 		}
-		n = n<<4 | x
 	}
-	if len(digits) < want {
-		return "", part
+	switch {
+	case read == want:
+		return text(n), whole
+	case len(digits)-read > maxBreaks:
+		return "", broken
 	}
-	return text(n), whole
+	return "", part
 }
+
+func isBreak(c byte) bool { return c == '\r' || c == '\n' }
 
 // unescaped is a text as a view understands it.
 func unescaped(undo escape, text string) string {

@@ -5,7 +5,7 @@ package redact
 type matcher struct {
 	states []state
 	first  [256]int32      // the states that follow state 0
-	pairs  [1 << 10]uint64 // a bit for every two bytes with which a form may begin
+	pairs  [1 << 10]uint64 // a bit for every two bytes with which a form, or an escape, may begin
 }
 
 type state struct {
@@ -59,6 +59,10 @@ func (m *matcher) link() {
 			m.begin(c, m.states[t].label)
 		}
 	}
+	for c := range 256 {
+		m.begin(byte(backslash), byte(c))
+		m.begin(byte(percent), byte(c))
+	}
 	for len(queue) > 0 {
 		at := queue[0]
 		queue = queue[1:]
@@ -89,8 +93,83 @@ func (m *matcher) begin(c, d byte) {
 	m.pairs[pair>>6] |= 1 << (pair & 63)
 }
 
-// begins says whether a form may begin with two bytes, or with the first of them and something that is no part of it.
-func (m *matcher) begins(c, d byte) bool {
-	pair := uint(c)<<8 | uint(d)
-	return m.pairs[pair>>6]>>(pair&63)&1 != 0
+// harmless is how many of the first bytes of p no view has to look at: no form begins with any of them in any view. Which
+// form begins with the last ones may be for the next bytes to say; then those are not among them. Nor is one half of an
+// escape.
+func (m *matcher) harmless(p []byte) int {
+	last := len(p) - 1
+	for i := 0; i < last; {
+		pair := uint(p[i])<<8 | uint(p[i+1])
+		if m.pairs[pair>>6]>>(pair&63)&1 == 0 {
+			i++
+			continue
+		}
+		n := m.dismiss(p[i:])
+		if n == 0 {
+			return i
+		}
+		i += n
+		if i > last {
+			return len(p)
+		}
+	}
+	if c := p[last]; m.first[c] != 0 || c == byte(backslash) || c == byte(percent) {
+		return last
+	}
+	return len(p)
+}
+
+// dismiss is how many of the first bytes of p, which are at least two, are harmless although they look like a beginning: 0
+// when they may be one.
+func (m *matcher) dismiss(p []byte) int {
+	if m.mayBegin(p) {
+		return 0
+	}
+	switch escape(p[0]) {
+	case percent:
+		if isHex(p[1]) || isBreak(p[1]) {
+			return 0
+		}
+	case backslash:
+		c := p[1]
+		switch c {
+		case 'u', 'x', '\r', '\n', byte(backslash), byte(percent):
+			return 0
+		}
+		if c == 't' && m.first['\t'] != 0 || m.mayBegin(p[1:]) {
+			return 0
+		}
+		return 2
+	}
+	return 1
+}
+
+// near is how many characters must be those of a form before a text is worth a look.
+const near = 4
+
+// mayBegin says whether a form may begin with the first bytes of p; what an escape stands for is not known here.
+func (m *matcher) mayBegin(p []byte) bool {
+	at := m.first[p[0]]
+	if at == 0 {
+		return false
+	}
+	for _, c := range p[1:] {
+		switch {
+		case c == '\r' || c == '\n':
+			continue
+		case c == byte(backslash) || c == byte(percent):
+			return true
+		}
+		if at = m.child(at, c); at == 0 {
+			return false
+		}
+		if m.states[at].depth >= near {
+			return true
+		}
+	}
+	return true
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'
 }

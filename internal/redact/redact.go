@@ -16,6 +16,8 @@
 package redact
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"html"
@@ -23,6 +25,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // minLength is the least length of a value that is taken for a secret. To mask a shorter one would eat the report.
@@ -79,14 +82,21 @@ func New(secrets []Secret) *Redactor {
 
 // Bytes returns b without secrets. It may be b itself.
 func (r *Redactor) Bytes(b []byte) []byte {
+	clean, _ := r.Clean(b)
+	return clean
+}
+
+// Clean returns b without secrets, and how many marks stand for them now. It may be b itself.
+func (r *Redactor) Clean(b []byte) (clean []byte, masked int) {
 	if r.idle() {
-		return b
+		return b, 0
 	}
-	var out []byte
-	s := newScanner(r, func(p []byte) error { out = append(out, p...); return nil })
-	s.feed(b) // emitting cannot fail
+	var out bytes.Buffer
+	out.Grow(len(b))
+	s := newScanner(r, &out)
+	s.feed(b) // writing to a buffer cannot fail
 	s.flush()
-	return out
+	return out.Bytes(), s.masked
 }
 
 // String returns text without secrets.
@@ -98,12 +108,13 @@ func (r *Redactor) String(text string) string {
 }
 
 // Writer returns a writer that passes what it is given on to w, without secrets. It holds back no more than what may be the
-// beginning of a secret; Close passes that on too, and leaves w open. It is for one goroutine at a time.
-func (r *Redactor) Writer(w io.Writer) io.WriteCloser {
+// beginning of a secret; Close passes that on too, and leaves w open. It is for one goroutine at a time. To masked, which
+// may be nil, it adds the number of marks that it wrote.
+func (r *Redactor) Writer(w io.Writer, masked *int) io.WriteCloser {
 	if r.idle() {
 		return passing{w}
 	}
-	return &writer{scan: newScanner(r, func(p []byte) error { _, err := w.Write(p); return err })}
+	return &writer{to: w, scan: newScanner(r, nil), masked: masked}
 }
 
 func (r *Redactor) idle() bool { return r == nil || len(r.marks) == 0 }
@@ -113,14 +124,14 @@ type passing struct{ io.Writer }
 func (passing) Close() error { return nil }
 
 type writer struct {
-	scan *scanner
-	err  error
+	to     io.Writer
+	scan   *scanner
+	masked *int // nil: nobody asks
+	err    error
 }
 
 func (w *writer) Write(p []byte) (int, error) {
-	if w.err == nil {
-		w.err = w.scan.feed(p)
-	}
+	w.step(func() error { return w.scan.feed(p) })
 	if w.err != nil {
 		return 0, w.err
 	}
@@ -128,10 +139,31 @@ func (w *writer) Write(p []byte) (int, error) {
 }
 
 func (w *writer) Close() error {
-	if w.err == nil {
-		w.err = w.scan.flush()
-	}
+	w.step(w.scan.flush)
 	return w.err
+}
+
+// buffers are for the time of one call, since a text with many beginnings of secrets is passed on in many parts.
+var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 32<<10) }}
+
+// step does one step of the scanner, and passes on what came of it at once.
+func (w *writer) step(do func() error) {
+	if w.err != nil {
+		return
+	}
+	b := buffers.Get().(*bufio.Writer)
+	b.Reset(w.to)
+	w.scan.to = b
+	before := w.scan.masked
+	w.err = do()
+	if w.err == nil {
+		w.err = b.Flush()
+	}
+	if w.masked != nil {
+		*w.masked += w.scan.masked - before
+	}
+	b.Reset(nil)
+	buffers.Put(b)
 }
 
 // plainName keeps a mark harmless wherever it is put.

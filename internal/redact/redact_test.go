@@ -8,7 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"html"
+	"io"
+	"math/rand/v2"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,7 +118,7 @@ func TestMarks(t *testing.T) {
 func TestWriterHoldsBackOnlyWhatMayBeASecret(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	w := New([]Secret{{Name: "K", Value: "opensesame"}}).Writer(&out)
+	w := New([]Secret{{Name: "K", Value: "opensesame"}}).Writer(&out, nil)
 	steps := []struct{ in, sum string }{
 		{"hello op", "hello "}, {"en the door", "hello open the door"}, {" opensesam", "hello open the door "},
 		{"e", "hello open the door "}, {" opens", "hello open the door [redacted:K] "},
@@ -136,7 +139,7 @@ func TestWriterHoldsBackOnlyWhatMayBeASecret(t *testing.T) {
 func TestWriterTellsOfAFullDisk(t *testing.T) {
 	t.Parallel()
 	full := errors.New("no space left")
-	w := New([]Secret{{Name: "K", Value: "opensesame"}}).Writer(writerFunc(func([]byte) (int, error) { return 0, full }))
+	w := New([]Secret{{Name: "K", Value: "opensesame"}}).Writer(writerFunc(func([]byte) (int, error) { return 0, full }), nil)
 	if _, err := w.Write([]byte("text")); !errors.Is(err, full) {
 		t.Error(err)
 	}
@@ -153,7 +156,7 @@ func TestWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	for _, r := range []*Redactor{nil, New(nil), New([]Secret{{Name: "S", Value: "short"}})} {
 		var out bytes.Buffer
-		w := r.Writer(&out)
+		w := r.Writer(&out, nil)
 		if _, err := w.Write([]byte("text")); err != nil || w.Close() != nil || out.String() != "text" {
 			t.Error(out.String(), err)
 		}
@@ -216,7 +219,7 @@ func TestCutsDoNotMatter(t *testing.T) {
 // written passes a text through a Writer, cut at some places.
 func written(r *Redactor, text string, cuts ...int) string {
 	var out bytes.Buffer
-	w := r.Writer(&out)
+	w := r.Writer(&out, nil)
 	from := 0
 	for _, c := range append(cuts, len(text)) {
 		if c > from {
@@ -269,7 +272,7 @@ func BenchmarkRedact(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
-				w := r.Writer(writerFunc(func(p []byte) (int, error) { return len(p), nil }))
+				w := r.Writer(writerFunc(func(p []byte) (int, error) { return len(p), nil }), nil)
 				w.Write(text)
 				w.Close()
 			}
@@ -281,4 +284,82 @@ func BenchmarkRedact(b *testing.B) {
 		}
 		b.ReportMetric(float64(len(r.forms.states)), "states")
 	})
+}
+
+// BenchmarkSpeed is what make bench reads: three secrets are taken out of 4 MiB of a log, and of a trace, as they are; beside
+// it each secret is only looked for as it is, in a text that is there as a whole, which is the least that a mask can do.
+func BenchmarkSpeed(b *testing.B) {
+	var secrets []Secret
+	for i, prefix := range []string{"sk-ant-api03-", "ghs_", "AIzaSy"} {
+		secrets = append(secrets, Secret{fmt.Sprint("K", i), prefix + randomText(uint64(i), 40)})
+	}
+	r := New(secrets)
+	texts := map[string][]byte{"log": logText(4<<20, false), "trace": logText(4<<20, true)}
+	for _, name := range []string{"log", "trace"} {
+		text := texts[name]
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				w := r.Writer(io.Discard, nil)
+				for p := range slices.Chunk(text, 64<<10) {
+					w.Write(p)
+				}
+				w.Close()
+			}
+		})
+	}
+	b.Run("bare", func(b *testing.B) {
+		b.SetBytes(int64(len(texts["log"])))
+		for b.Loop() {
+			for _, s := range secrets {
+				if bytes.Contains(texts["log"], []byte(s.Value)) {
+					b.Fatal("the log has a secret")
+				}
+			}
+		}
+	})
+}
+
+func randomText(seed uint64, n int) string {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"[rng.IntN(64)]
+	}
+	return string(b)
+}
+
+// logText makes lines as agents print them: words of the same letters as in English, numbers, paths and times. As a trace
+// they are strings of JSON.
+func logText(size int, trace bool) []byte {
+	rng := rand.New(rand.NewPCG(1, 2))
+	const letters = "eeeeeeeeeeeetttttttttaaaaaaaaooooooooiiiiiiinnnnnnnsssssshhhhhhrrrrrrddddllllcccuuummmwwwfffggyyppbbvkjxqz"
+	var b, line bytes.Buffer
+	for b.Len() < size {
+		line.Reset()
+		fmt.Fprintf(&line, "2026-11-21T%02d:%02d:%02dZ ", rng.IntN(24), rng.IntN(60), rng.IntN(60))
+		for range 4 + rng.IntN(16) {
+			switch rng.IntN(12) {
+			case 0:
+				fmt.Fprintf(&line, "%d ", rng.IntN(100_000))
+			case 1:
+				line.WriteString("internal/redact/")
+			case 2:
+				line.WriteString("\n\t\"")
+			}
+			for range 1 + rng.IntN(9) {
+				line.WriteByte(letters[rng.IntN(len(letters))])
+			}
+			line.WriteByte(' ')
+		}
+		if !trace {
+			b.Write(line.Bytes())
+			b.WriteByte('\n')
+			continue
+		}
+		text, _ := json.Marshal(map[string]any{"type": "tool_result", "at": rng.IntN(1 << 30), "tool": map[string]string{"output": line.String()}})
+		b.Write(text)
+		b.WriteByte('\n')
+	}
+	return b.Bytes()
 }

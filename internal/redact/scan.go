@@ -3,6 +3,7 @@ package redact
 import (
 	"bytes"
 	"cmp"
+	"io"
 	"slices"
 )
 
@@ -10,7 +11,8 @@ import (
 // passed on. The result does not depend on how the stream was cut.
 type scanner struct {
 	marks  []string // by the number of the secret
-	emit   func([]byte) error
+	to     io.Writer
+	forms  *matcher
 	views  []*view
 	held   []byte // the bytes from base on that were not passed on, a part of buffer
 	base   int64
@@ -18,6 +20,7 @@ type scanner struct {
 	pos    int64  // of the next byte
 	fresh  []span // found since hits was put in order
 	hits   []span // apart, in order; none ended before base
+	masked int    // marks that were written
 }
 
 // A span is a part of the stream that is a secret, or several that overlap.
@@ -29,8 +32,8 @@ type span struct {
 	breaks     int // line feeds in it that were dropped from held already
 }
 
-func newScanner(r *Redactor, emit func([]byte) error) *scanner {
-	s := &scanner{marks: r.marks, emit: emit}
+func newScanner(r *Redactor, to io.Writer) *scanner {
+	s := &scanner{marks: r.marks, to: to, forms: r.forms}
 	for _, undo := range []escape{none, backslash, percent} {
 		s.views = append(s.views, newView(r.forms, undo, s.found))
 	}
@@ -42,52 +45,61 @@ const piece = 1 << 10
 
 func (s *scanner) feed(p []byte) error {
 	for len(p) > 0 {
-		n := s.harmless(p)
-		if n > 0 {
-			if err := s.emit(p[:n]); err != nil {
-				return err
+		if s.resting() {
+			n := s.forms.harmless(p)
+			if n > 0 {
+				if err := s.emit(p[:n]); err != nil {
+					return err
+				}
+				s.pos, s.base = s.pos+int64(n), s.base+int64(n)
 			}
-			s.pos, s.base = s.pos+int64(n), s.base+int64(n)
-		} else {
-			n = min(len(p), piece)
-			if err := s.look(p[:n]); err != nil {
-				return err
+			if p = p[n:]; len(p) == 0 {
+				return nil
 			}
+		}
+		n, err := s.look(p[:min(len(p), piece)])
+		if err != nil {
+			return err
 		}
 		p = p[n:]
 	}
 	return nil
 }
 
-// harmless is how many of the first bytes no view has to look at: none is in the middle of something, and with no two of the
-// bytes may a secret or an escape begin. The last byte may begin one with what comes next.
-func (s *scanner) harmless(p []byte) int {
+// resting says that no view is in the middle of something.
+func (s *scanner) resting() bool {
 	for _, v := range s.views {
 		if v.state != 0 || v.text.pending() {
-			return 0
+			return false
 		}
 	}
-	forms := s.views[0].forms // of all
-	for i := range len(p) - 1 {
-		if c := p[i]; c == byte(backslash) || c == byte(percent) || forms.begins(c, p[i+1]) {
-			return i
-		}
-	}
-	return len(p) - 1
+	return true
 }
 
-func (s *scanner) look(p []byte) error {
-	end := s.pos + int64(len(p))
+// look has every view read the next bytes, until all of them rest again, and says how many it were.
+func (s *scanner) look(p []byte) (int, error) {
+	n := 0
+	for n < len(p) && (n == 0 || !s.resting()) {
+		for _, v := range s.views {
+			v.text.read(p[n], s.pos+int64(n))
+		}
+		n++
+	}
+	end := s.pos + int64(n)
 	safe := end
 	for _, v := range s.views {
-		v.look(p, s.pos)
 		safe = min(safe, v.begun(end))
 	}
-	s.buffer = append(append(s.buffer[:0], s.held...), p...)
+	s.buffer = append(append(s.buffer[:0], s.held...), p[:n]...)
 	s.held = s.buffer
 	s.pos = end
 	s.settle()
-	return s.pass(safe)
+	return n, s.pass(safe)
+}
+
+func (s *scanner) emit(p []byte) error {
+	_, err := s.to.Write(p)
+	return err
 }
 
 func (s *scanner) flush() error {
@@ -146,6 +158,7 @@ func (s *scanner) pass(safe int64) error {
 		if err := s.emit(mark); err != nil {
 			return err
 		}
+		s.masked++
 		done++
 	}
 	s.hits = slices.Delete(s.hits, 0, done)

@@ -21,16 +21,6 @@ func newView(m *matcher, undo escape, found func(start, end int64, secret int32)
 	return v
 }
 
-// look reads the bytes of the stream from a position on.
-func (v *view) look(p []byte, pos int64) {
-	for i, c := range p {
-		if v.state == 0 && i+1 < len(p) && !v.forms.begins(c, p[i+1]) && v.text.plain(c) {
-			continue // most bytes
-		}
-		v.text.read(c, pos+int64(i))
-	}
-}
-
 // char takes one character, which the stream writes from start to end.
 func (v *view) char(c byte, start, end int64) {
 	if c == '\r' || c == '\n' {

@@ -1,7 +1,6 @@
 package result
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,14 +73,15 @@ func (e *Entry) Commit(r Result) error { return e.ledger.Commit(Finished{Entry: 
 
 // writeRecord writes the record, with the digests of all files of the attempt, under a name that no reader looks for.
 func (e *Entry) writeRecord(r Result) error {
-	r.Attempt, r.Files = e.attempt, map[string]string{}
+	r.Attempt, r.Files, r.Redacted = e.attempt, map[string]string{}, maps.Clone(r.Redacted)
 	for name, f := range e.files {
-		digest, ok, err := f.digest()
+		digest, masked, ok, err := f.digest()
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if ok {
 			r.Files[name] = digest
+			r.redacted(name, masked)
 		}
 	}
 	r, err := e.ledger.cleanResult(r)
@@ -98,6 +98,21 @@ func (e *Entry) writeRecord(r Result) error {
 	return err
 }
 
+// redacted counts what was taken out of a file of the cell.
+func (r *Result) redacted(name string, masked int) {
+	if masked == 0 {
+		return
+	}
+	if r.Redacted == nil {
+		r.Redacted = map[string]int{}
+	}
+	r.Redacted[name] += masked
+	if name == PatchName {
+		r.Findings = append(slices.Clip(r.Findings), Finding{Kind: EvidenceRedacted, Path: name,
+			Text: "a secret was taken out of the patch, so the tree that the agent left cannot be rebuilt from it, nor graded again"})
+	}
+}
+
 // cleanResult is a result without secrets in its texts.
 func (l *Ledger) cleanResult(r Result) (Result, error) {
 	if l.redact == nil {
@@ -107,14 +122,15 @@ func (l *Ledger) cleanResult(r Result) (Result, error) {
 	if err != nil {
 		return r, err
 	}
-	clean := l.clean(b)
-	if bytes.Equal(clean, b) {
+	clean, masked := l.redact.Clean(b)
+	if masked == 0 {
 		return r, nil
 	}
 	var out Result
 	if err := json.Unmarshal(clean, &out); err != nil {
 		return r, fmt.Errorf("take secrets out of a record: %w", err)
 	}
+	out.redacted(recordName, masked)
 	return out, nil
 }
 

@@ -126,6 +126,7 @@ type File struct {
 	f      *os.File
 	sum    hash.Hash
 	clean  io.WriteCloser // to f and sum; nil: nothing is held back
+	masked int            // marks in place of secrets
 	err    error
 }
 
@@ -172,7 +173,7 @@ func (f *File) Write(p []byte) (int, error) {
 		return n, f.err
 	}
 	if f.clean == nil {
-		f.clean = f.redact.Writer(writerFunc(f.put))
+		f.clean = f.redact.Writer(writerFunc(f.put), &f.masked)
 	}
 	if _, f.err = f.clean.Write(p); f.err != nil {
 		return 0, f.err
@@ -221,15 +222,16 @@ func (f *File) open() error {
 	return nil
 }
 
-// digest returns the digest of what was written; ok is false when nothing ever was.
-func (f *File) digest() (digest string, ok bool, err error) {
+// digest returns the digest of what was written, and how many secrets were taken out of it; ok is false when nothing ever
+// was written.
+func (f *File) digest() (digest string, masked int, ok bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.releaseHeld()
 	if f.f == nil || f.err != nil {
-		return "", false, f.err
+		return "", 0, false, f.err
 	}
-	return hex.EncodeToString(f.sum.Sum(nil)), true, nil
+	return hex.EncodeToString(f.sum.Sum(nil)), f.masked, true, nil
 }
 
 // finish closes the file; durable makes it so first.

@@ -125,9 +125,11 @@ func (l *Ledger) Close() error {
 
 // A Redactor takes secrets out of what is kept.
 type Redactor interface {
-	Bytes([]byte) []byte
-	// Writer passes on to another writer; it may hold bytes back until it is closed, which leaves the other one open.
-	Writer(io.Writer) io.WriteCloser
+	// Clean returns the bytes without secrets, and how many marks stand for them.
+	Clean([]byte) (clean []byte, masked int)
+	// Writer passes on to another writer; it may hold bytes back until it is closed, which leaves the other one open. It adds
+	// the number of its marks to masked.
+	Writer(w io.Writer, masked *int) io.WriteCloser
 }
 
 // Redact has everything that is written from here on pass through r. It must be called before the first Begin.
@@ -138,7 +140,8 @@ func (l *Ledger) clean(b []byte) []byte {
 	if l.redact == nil {
 		return b
 	}
-	return l.redact.Bytes(b)
+	clean, _ := l.redact.Clean(b)
+	return clean
 }
 
 // Dir is the ledger's folder.

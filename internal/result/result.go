@@ -68,6 +68,7 @@ type Result struct {
 	Layout            string            `json:"layout,omitempty"`        // overlay: the tree was shown in the place by a mount, and not copied
 	Contamination     *Contamination    `json:"contamination,omitempty"` // nil: the case has no hidden assets, or the agent was not started
 	Findings          []Finding         `json:"findings,omitempty"`
+	Redacted          map[string]int    `json:"redacted,omitempty"` // marks in place of secrets, by the file that bears them; result.json is this record
 	Started           time.Time         `json:"started"`
 	Took              Durations         `json:"took"`
 	Earlier           []Attempt         `json:"earlier,omitempty"` // attempts before this one
@@ -161,6 +162,12 @@ type TraceChurn struct {
 	LinesLost    *int     `json:"lines_lost"`    // of these, how many more than the final tree shows in the same files; at least 0
 	PathsUndone  []string `json:"paths_undone"`  // edited, and in the end as before; nil when the trace is not whole
 }
+
+// PatchName is the file of a cell that holds its whole change: what to grade again starts from.
+const PatchName = "diff.patch"
+
+// EvidenceRedacted is the kind of finding that says that a secret was taken out of the patch.
+const EvidenceRedacted = "evidence_redacted"
 
 // A Finding is something that a reader should know of the cell and that changed no number.
 type Finding struct {
