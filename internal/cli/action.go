@@ -18,6 +18,7 @@ import (
 
 	"github.com/assay-ci/assay/internal/bench"
 	"github.com/assay-ci/assay/internal/publish"
+	"github.com/assay-ci/assay/internal/redact"
 	"github.com/assay-ci/assay/internal/report"
 	"github.com/assay-ci/assay/internal/result"
 	"github.com/assay-ci/assay/internal/run"
@@ -122,7 +123,7 @@ type action struct {
 
 // step opens the world of a step, does its work, and closes it. Everything that the work prints goes through the log.
 func step(x IO, work func(*action) outcome) int {
-	log := newStepLog(x.Out)
+	log := newStepLog(x.Out, redact.New(x.secrets(nil)))
 	defer log.close()
 	out, err := &printed{log: log}, &printed{log: log}
 	defer out.flush()
@@ -153,7 +154,7 @@ func (a *action) open(log *stepLog) error {
 	if a.o.Trust == trustAuto && j.untrusted() {
 		a.o.Trust = untrusted
 	}
-	if a.poster, err = newPoster(j, a.o.Places, a.x.Err, log.command); err != nil {
+	if a.poster, err = newPoster(a.x, j, a.o.Places, log.command); err != nil {
 		return err
 	}
 	if !filepath.IsLocal(filepath.FromSlash(a.o.Dir)) || !filepath.IsLocal(filepath.FromSlash(a.o.Out)) {
@@ -176,7 +177,7 @@ func (a *action) close(out outcome) int {
 	}
 	for _, err := range faults {
 		if err != nil {
-			a.runner.Errorf("%s", err)
+			a.runner.Errorf("%s", hide(redact.New(a.x.secrets(nil)), err))
 		}
 	}
 	return out.stepCode()
@@ -293,6 +294,7 @@ func (a *action) merge(ctx context.Context, shards []string) outcome {
 		return a.broken(ctx, ExitUsage, ledgerError(err))
 	}
 	defer l.Close()
+	l.Redact(redact.New(a.x.secrets(nil)))
 	if err := result.Merge(l, shards); err != nil {
 		return a.broken(ctx, ExitUsage, err)
 	}

@@ -7,20 +7,23 @@ import (
 	"io"
 	"strings"
 	"sync"
+
+	"github.com/assay-ci/assay/internal/redact"
 )
 
 // A stepLog is the log of a step of GitHub Actions, where a line may be a command to the runner. What assay prints may quote
 // agents, suites and models, so commands are switched off under a word that nobody can guess, and every printed line is
 // marked. Only command is obeyed.
 type stepLog struct {
-	mu   sync.Mutex
-	w    io.Writer
-	stop string // the word that switches commands on again
+	mu      sync.Mutex
+	w       io.Writer
+	secrets *redact.Redactor // that no printed line holds
+	stop    string           // the word that switches commands on again
 }
 
 // newStepLog takes over the log. Close it to give it back.
-func newStepLog(w io.Writer) *stepLog {
-	l := &stepLog{w: w}
+func newStepLog(w io.Writer, secrets *redact.Redactor) *stepLog {
+	l := &stepLog{w: w, secrets: secrets}
 	l.stop = rand.Text()
 	fmt.Fprintf(w, "::stop-commands::%s\n", l.stop)
 	return l
@@ -86,11 +89,9 @@ func (p *printed) flush() {
 	}
 }
 
-// inert takes from a line what the runner could read as a command of the old form, or as another line.
-var inert = strings.NewReplacer("##[", "# #[", "\r", " ")
-
+// print prints one line of which nothing is obeyed: by the runner, by a terminal, or by whoever reads it.
 func (l *stepLog) print(line []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	fmt.Fprintf(l.w, "│ %s\n", inert.Replace(strings.TrimRight(string(line), "\r\n")))
+	fmt.Fprintf(l.w, "│ %s\n", plainLine(l.secrets.String(strings.TrimRight(string(line), "\r\n"))))
 }

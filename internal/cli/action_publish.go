@@ -232,6 +232,7 @@ func (a *action) foreignPage(ctx context.Context, dir string, ledgers []string) 
 		return report.Page{}, err
 	}
 	defer l.Close()
+	l.Redact(a.poster.secrets)
 	if err := result.Merge(l, ledgers); err != nil {
 		return report.Page{}, err
 	}

@@ -479,7 +479,7 @@ func TestKeys(t *testing.T) {
 func TestStepLog(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	log := newStepLog(&b)
+	log := newStepLog(&b, nil)
 	p := &printed{log: log}
 	const hostile = "::error::x\n  ::stop-commands::x\n##[error]x\rsecond\r::add-mask::x\n\x1b[1m::set-output name=a::b"
 	for i := range len(hostile) {

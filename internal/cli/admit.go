@@ -64,7 +64,7 @@ func (w *work) admit(ctx context.Context, x IO, o admitOptions) (*admitted, erro
 		}
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return out.untried[name] != "" })
-	secrets, err := w.redactor(x, cells)
+	secrets, err := w.redactor(x, cells, x.getenv)
 	if err != nil {
 		return nil, err
 	}

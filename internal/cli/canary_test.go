@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"bytes"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -26,6 +25,8 @@ import (
 	"crypto/rand"
 
 	"github.com/assay-ci/assay/internal/gateway"
+	"github.com/assay-ci/assay/internal/redacttest"
+	"github.com/assay-ci/assay/internal/result"
 )
 
 // A canary is a secret that exists only for one test, so that it can be looked for everywhere. Its characters are such that
@@ -36,15 +37,20 @@ func newCanary(name string) canary {
 	return canary{name, "sk-canary/" + rand.Text()[:20] + `+"q'=`}
 }
 
-// forms are the texts in which a canary must be found nowhere.
+// forms are the texts in which a canary must be found nowhere: every encoding of it, also with line breaks in it.
 func (c canary) forms() map[string][]byte {
-	quoted, _ := json.Marshal(c.value)
-	return map[string][]byte{
-		"as it is": []byte(c.value), "json": quoted[1 : len(quoted)-1], "url": []byte(url.QueryEscape(c.value)),
-		"base64": []byte(base64.StdEncoding.EncodeToString([]byte(c.value))),
-		"hex":    []byte(hex.EncodeToString([]byte(c.value))), "HEX": []byte(strings.ToUpper(hex.EncodeToString([]byte(c.value)))),
+	out := map[string][]byte{}
+	for _, e := range redacttest.Encodings() {
+		text := e.Encode(c.value)
+		half := len(text) / 2
+		out[e.Name] = []byte(text)
+		out[e.Name+brokenForm] = []byte(text[:half/2] + "\n" + text[half/2:half] + "\r\n" + text[half:])
 	}
+	return out
 }
+
+// brokenForm ends the name of a form that has line breaks in it.
+const brokenForm = " broken"
 
 // needles are what is searched for, by what it is.
 func needles(list []canary) map[string][]byte {
@@ -267,7 +273,9 @@ func (h *hostile) said() string {
 
 func (h *hostile) tell(header http.Header) {
 	for form, text := range h.key.forms() {
-		header.Set("X-Request-Id-"+strings.ReplaceAll(form, " ", "-"), string(text))
+		if !strings.HasSuffix(form, brokenForm) {
+			header.Set("X-Request-Id-"+form, string(text))
+		}
 	}
 	header.Set("X-Request-Id", "Bearer "+h.key.value)
 	header.Set("Retry-After", h.key.value)
@@ -371,6 +379,31 @@ func (r *canaryRun) start(env []string, args ...string) (out string) {
 	return string(b)
 }
 
+// decodable fails when somebody who decodes what assay has left, or has printed, finds a canary there.
+func (r *canaryRun) decodable(printed string) {
+	r.Helper()
+	told := map[string]string{"what was printed": printed}
+	for _, dir := range []string{"out", "tape"} {
+		filepath.WalkDir(r.path(dir), func(name string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() {
+				b, err := os.ReadFile(name)
+				must(err)
+				told[name] = string(b)
+			}
+			return nil
+		})
+	}
+	var values []string
+	for _, c := range r.canaries {
+		values = append(values, c.value)
+	}
+	for where, text := range told {
+		if found := redacttest.Find(text, values...); len(found) > 0 {
+			r.Errorf("leak: a canary can be decoded from %s, by %v", where, found)
+		}
+	}
+}
+
 // clean fails when a canary is in what was printed or in any file that assay may have written.
 func (r *canaryRun) clean(printed string) {
 	r.Helper()
@@ -381,6 +414,7 @@ func (r *canaryRun) clean(printed string) {
 	if files < 10 {
 		r.Errorf("only %d files were searched", files)
 	}
+	r.decodable(printed)
 	if left, err := os.ReadDir(r.path("tmp")); err != nil || len(left) > 0 {
 		r.Errorf("the temporary folder holds %v, %v", left, err)
 	}
@@ -421,7 +455,7 @@ func (r *canaryRun) looted(agents int) {
 			}
 		}
 		for _, where := range []string{"environ", "cmdline"} {
-			if !control["CONTROL as it is in "+where] {
+			if !control["CONTROL raw in "+where] {
 				r.Errorf("an agent did not find the control in %s, so its search says nothing: %v", where, l.Hits)
 			}
 		}
@@ -506,8 +540,39 @@ func TestCanary(t *testing.T) {
 	if !strings.Contains(out, "[redacted:MODEL_ACCESS]") {
 		t.Error("nothing was taken out of what was printed, so nothing was tested")
 	}
+	r.counted()
 	out = r.start(nil, "grade", "out", "suite")
 	r.clean(out)
+	if n := strings.Count(out, "not graded again: a secret was taken out of its patch"); n != 3 {
+		t.Errorf("%d cells are said to be graded no more, want all 3 that left a patch", n)
+	}
+}
+
+// counted fails when a record does not say what was taken out of the files of its cell.
+func (r *canaryRun) counted() {
+	r.Helper()
+	worked := 0
+	for dir, res := range r.records("out") {
+		for name := range res.Files {
+			b, err := os.ReadFile(r.path("out", filepath.FromSlash(dir), filepath.FromSlash(name)))
+			must(err)
+			// What a model was to tell was clean before it came here.
+			marks, counted := bytes.Count(b, []byte("[redacted:")), res.Redacted[name]
+			if counted > marks || res.Harness == "shell" && counted < marks {
+				r.Errorf("%s: %s has %d marks, and %d are counted", dir, name, marks, counted)
+			}
+		}
+		if res.Redacted[result.PatchName] == 0 {
+			continue
+		}
+		worked++
+		if !slices.ContainsFunc(res.Findings, func(f result.Finding) bool { return f.Kind == result.EvidenceRedacted }) {
+			r.Errorf("%s: no finding tells that the patch is not what the agent left: %v", dir, res.Findings)
+		}
+	}
+	if worked < 2 {
+		r.Errorf("only %d patches had a secret", worked)
+	}
 }
 
 // TestCanaryInTheAction does the same in a step of GitHub Actions, where a process of assay starts another one.
@@ -518,15 +583,63 @@ func TestCanaryInTheAction(t *testing.T) {
 	out := r.start([]string{
 		"GITHUB_REPOSITORY=owner/name", "INPUT_MODE=run", "INPUT_SUITE=suite", "INPUT_OUT=out", "INPUT_SHARD=1/1", "GITHUB_WORKSPACE=" + r.dir, "GITHUB_API_URL=" + r.provider.URL,
 	})
+	r.served()
+	r.looted(3)
+	r.clean(withoutMasks(out))
+}
+
+// TestCanaryOnGitHub has everything written to a pull request: what GitHub is sent, the summary and the outputs.
+func TestCanaryOnGitHub(t *testing.T) {
+	t.Parallel()
+	r := newCanaryRun(t)
+	r.layCanary()
+	var mu sync.Mutex
+	var sent strings.Builder
+	calls := map[string]int{}
+	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		body, _ := io.ReadAll(q.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		calls[q.Method]++
+		fmt.Fprintf(&sent, "%s %s\n%s\n", q.Method, q.URL, body)
+		w.Header().Set("Content-Type", "application/json")
+		if q.Method == http.MethodGet {
+			io.WriteString(w, "[]")
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+		io.WriteString(w, `{"id": 1, "html_url": "https://github.com/owner/name"}`)
+	}))
+	defer hub.Close()
+	r.write("event.json", `{"action": "opened", "repository": {"id": 1, "full_name": "owner/name", "default_branch": "main"}, "pull_request": {"number": 7,
+		"head": {"sha": "`+headSHA+`", "ref": "f", "repo": {"id": 1, "full_name": "owner/name"}}, "base": {"sha": "`+baseSHA+`", "ref": "main", "repo": {"id": 1, "full_name": "owner/name"}}}}`)
+	must(os.Mkdir(r.path("out"), 0o755))
+	out := r.start([]string{
+		"GITHUB_ACTIONS=true", "GITHUB_REPOSITORY=owner/name", "INPUT_MODE=auto", "INPUT_SUITE=suite", "INPUT_OUT=out", "INPUT_BASELINE=none",
+		"GITHUB_WORKSPACE=" + r.dir, "GITHUB_API_URL=" + hub.URL, "GITHUB_EVENT_NAME=pull_request", "GITHUB_EVENT_PATH=" + r.path("event.json"),
+		"GITHUB_OUTPUT=" + r.path("out", "github-output"), "GITHUB_STEP_SUMMARY=" + r.path("out", "github-summary"), "GITHUB_RUN_ID=1", "GITHUB_RUN_ATTEMPT=1",
+		"GITHUB_SERVER_URL=https://github.com", "GITHUB_SHA=" + headSHA,
+	})
+	r.looted(3)
+	r.write("out/sent-to-github", sent.String())
+	r.clean(withoutMasks(out))
+	for _, name := range []string{"out/github-output", "out/github-summary"} {
+		r.read(name)
+	}
+	if calls[http.MethodPost] < 2 || !strings.Contains(sent.String(), "<!-- assay") {
+		t.Errorf("GitHub was sent no page, so nothing was tested: %v", calls)
+	}
+}
+
+// withoutMasks leaves the commands out by which the runner takes tokens out of its log.
+func withoutMasks(out string) string {
 	var printed strings.Builder
 	for line := range strings.Lines(out) {
-		if !strings.HasPrefix(line, "::add-mask::") { // by these the runner takes tokens out of its log
+		if !strings.HasPrefix(line, "::add-mask::") {
 			printed.WriteString(line)
 		}
 	}
-	r.served()
-	r.looted(3)
-	r.clean(printed.String())
+	return printed.String()
 }
 
 // TestCanaryOfRealAgents does the same with agents that are installed here: what they keep in their home, and tell their

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/assay-ci/assay/internal/executor"
+	"github.com/assay-ci/assay/internal/redact"
 	"github.com/assay-ci/assay/internal/run"
 	"github.com/assay-ci/assay/internal/suite"
 	"github.com/spf13/cobra"
@@ -97,14 +98,15 @@ func Main(ctx context.Context, args []string, x IO) int {
 	if errors.As(err, &ended) {
 		code, hint = ended.code, ""
 	}
+	secrets := redact.New(x.secrets(nil))
 	var problems suite.Problems
 	switch {
 	case errors.Is(err, run.ErrInterrupted):
 		fmt.Fprintln(x.Err, "assay: interrupted; what was finished is kept, run the same command again to go on")
 	case errors.As(err, &problems):
-		fmt.Fprintf(x.Err, "%s\n%s\n", problems.Error(), plural(len(problems), "fault"))
+		fmt.Fprintf(x.Err, "%s\n%s\n", unobeyed(secrets.String(problems.Error())), plural(len(problems), "fault"))
 	case err.Error() != "":
-		fmt.Fprintf(x.Err, "assay: %s\n%s", strings.TrimSpace(err.Error()), hint)
+		fmt.Fprintf(x.Err, "assay: %s\n%s", unobeyed(secrets.String(strings.TrimSpace(err.Error()))), hint)
 	}
 	return code
 }

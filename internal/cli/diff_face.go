@@ -37,7 +37,9 @@ func (f *face) show(s diffscope.Scope, p diffscope.Patch) error {
 	return f.out.Flush()
 }
 
-func (f *face) line(format string, args ...any) { fmt.Fprintf(f.out, format+"\n", args...) }
+func (f *face) line(format string, args ...any) {
+	fmt.Fprintln(f.out, unobeyed(fmt.Sprintf(format, args...)))
+}
 
 // scope prints all but the patch: the rows, what else there is to say of the numbers, and the facts.
 func (f *face) scope(s diffscope.Scope) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"time"
 
+	"github.com/assay-ci/assay/internal/redact"
 	"github.com/assay-ci/assay/internal/result"
 	"github.com/spf13/cobra"
 )
@@ -28,6 +29,7 @@ the decision of the gate; where flags change what the plan says of it, it is pos
 				return ledgerError(err)
 			}
 			defer l.Close()
+			l.Redact(redact.New(x.secrets(nil)))
 			if err := result.Merge(l, args[1:]); err != nil {
 				return usage(err)
 			}

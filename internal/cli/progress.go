@@ -45,6 +45,9 @@ func (t *tally) add(e run.Event) {
 	case run.Retrying:
 		t.running--
 		t.spend(e.Result)
+	case run.Ungraded:
+		t.done++
+		t.kept++
 	case run.Finished:
 		t.done++
 		if e.Kept {
@@ -117,7 +120,14 @@ func (l *lines) show(e run.Event) {
 		}
 	case run.Retrying:
 		fmt.Fprintf(l.w, "        %s\n", cellLine(e))
+	case run.Ungraded:
+		fmt.Fprintf(l.w, "        %s\n", keptLine(e))
 	}
+}
+
+// keptLine tells that a cell keeps the grades that it had.
+func keptLine(e run.Event) string {
+	return fmt.Sprintf("kept    %s  not graded again: %s", cellName(e.Cell), e.Why)
 }
 
 func (l *lines) close() { fmt.Fprintln(l.w, l.tally) }
@@ -146,22 +156,42 @@ func cellLine(e run.Event) string {
 
 func cellName(c plan.Cell) string { return fmt.Sprintf("%s %s t%d", c.Case, c.Arm(), c.Trial) }
 
-// printable makes foreign text safe for a terminal and a log: one line, no control or formatting characters, at most n
-// characters.
+// printable makes foreign text safe for a terminal and a log: one plain line of at most n characters.
 func printable(s string, n int) string {
-	clean := strings.Map(func(r rune) rune {
+	clean := plainLine(s)
+	if runes := []rune(clean); len(runes) > n {
+		return string(runes[:n-1]) + "…"
+	}
+	return clean
+}
+
+// plainLine makes one line of a text, without what a terminal would obey, a reader could not see, or the runner of GitHub
+// Actions would read as a command of the old form: no control or formatting characters, such as those that change the
+// direction of a text or have no width, and no ##[.
+func plainLine(s string) string {
+	return strings.ReplaceAll(strings.Map(func(r rune) rune {
 		switch {
-		case r == '\n' || r == '\t':
+		case r == '\n' || r == '\r' || r == '\t':
 			return ' '
 		case !unicode.IsGraphic(r):
 			return -1
 		}
 		return r
-	}, strings.ToValidUTF8(s, "�"))
-	if runes := []rune(clean); len(runes) > n {
-		return string(runes[:n-1]) + "…"
+	}, strings.ToValidUTF8(s, "�")), "##[", "# #[")
+}
+
+// unobeyed makes lines of a text for people that may quote foreign ones no commands to the runner of GitHub Actions, in whose
+// steps any command of ours may run: no ##[, and no :: where a line begins.
+func unobeyed(text string) string {
+	text = strings.ReplaceAll(text, "##[", "# #[")
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(strings.TrimSpace(line), "::") {
+			b.WriteString("│ ")
+		}
+		b.WriteString(line)
 	}
-	return clean
+	return b.String()
 }
 
 // live draws one bar with the tally below it; finished cells that did not pass scroll by above.
@@ -193,6 +223,9 @@ func (l *live) show(e run.Event) {
 	l.tracker.UpdateMessage(l.tally.String())
 	if e.Kind == run.Retrying || e.Kind == run.Finished && e.Result.Status != result.Passed && !e.Kept {
 		l.writer.Log("%s", cellLine(e))
+	}
+	if e.Kind == run.Ungraded {
+		l.writer.Log("%s", keptLine(e))
 	}
 }
 

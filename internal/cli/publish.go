@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
 	"github.com/assay-ci/assay/internal/bench"
 	"github.com/assay-ci/assay/internal/diffscope"
 	"github.com/assay-ci/assay/internal/publish"
+	"github.com/assay-ci/assay/internal/redact"
 	"github.com/assay-ci/assay/internal/report"
 	"github.com/spf13/cobra"
 )
@@ -63,7 +63,7 @@ written is said and changes no verdict.`,
 			if o.Token == "" {
 				return usage(errors.New("GITHUB_TOKEN is not set; give the step the token of its job"))
 			}
-			p, err := newPoster(j, o, x.Err, func(line string) { fmt.Fprintln(x.Out, line) })
+			p, err := newPoster(x, j, o, func(line string) { fmt.Fprintln(x.Out, line) })
 			if err != nil {
 				return usage(err)
 			}
@@ -95,20 +95,21 @@ func (o placeOptions) missing(lost []publish.Loss) error {
 
 // A poster brings pages of one job to GitHub.
 type poster struct {
-	job    job
-	places placeOptions
-	hub    *publish.Hub      // nil without a token
-	log    func(line string) // a line of the step's log that the runner obeys
-	lost   []publish.Loss    // before the page: in looking for a baseline, in uploading
+	job     job
+	places  placeOptions
+	secrets *redact.Redactor  // that no page holds
+	hub     *publish.Hub      // nil without a token
+	log     func(line string) // a line of the step's log that the runner obeys
+	lost    []publish.Loss    // before the page: in looking for a baseline, in uploading
 }
 
-// newPoster makes one. What GitHub makes us wait for is printed to w.
-func newPoster(j job, o placeOptions, w io.Writer, log func(line string)) (*poster, error) {
-	p := &poster{job: j, places: o, log: log}
+// newPoster makes one. What GitHub makes us wait for is printed.
+func newPoster(x IO, j job, o placeOptions, log func(line string)) (*poster, error) {
+	p := &poster{job: j, places: o, secrets: redact.New(x.secrets(nil)), log: log}
 	if o.Token == "" {
 		return p, nil
 	}
-	hub, err := publish.NewHub(o.Token, j.API, j.Owner, j.Repo, time.Now, func(line string) { fmt.Fprintln(w, line) })
+	hub, err := publish.NewHub(o.Token, j.API, j.Owner, j.Repo, time.Now, func(line string) { fmt.Fprintln(x.Err, line) })
 	p.hub = hub
 	return p, err
 }
@@ -128,12 +129,27 @@ func (p *poster) post(ctx context.Context, page report.Page, notes []publish.Not
 	for _, l := range p.lost {
 		page.Lost = append(page.Lost, l.String())
 	}
+	page = withoutSecrets(p.secrets, page)
 	out := publish.Publish(ctx, p.hub, publish.Target{
 		Owner: p.job.Owner, Repo: p.job.Repo, PR: p.pull(), SHA: p.commit(),
 		Run: p.job.Run, Attempt: p.job.Attempt, Started: p.job.Started, RunURL: p.job.runURL(),
 	}, page, notes, p.places.Settings, p.local())
 	out.Lost = slices.Concat(p.lost, out.Lost)
 	return out
+}
+
+// withoutSecrets takes secrets out of what a page says beside its benchmark, which comes from a ledger and has none: an
+// error may quote anything.
+func withoutSecrets(secrets *redact.Redactor, page report.Page) report.Page {
+	page.Text = secrets.String(page.Text)
+	page.Lost, page.Faults = slices.Clone(page.Lost), slices.Clone(page.Faults)
+	for i, text := range page.Lost {
+		page.Lost[i] = secrets.String(text)
+	}
+	for i, f := range page.Faults {
+		page.Faults[i].Text, page.Faults[i].Hint = secrets.String(f.Text), secrets.String(f.Hint)
+	}
+	return page
 }
 
 // local are the places of the job itself.

@@ -219,7 +219,7 @@ type watch struct {
 
 // measure loads, plans, runs and reports. The results folder is whole when it returns; a run that was interrupted returns
 // what it measured beside run.ErrInterrupted.
-func measure(ctx context.Context, x IO, o runOptions, watch watch) (*bench.Benchmark, error) {
+func measure(ctx context.Context, x IO, o runOptions, watch watch) (_ *bench.Benchmark, failed error) {
 	if err := o.check(); err != nil {
 		return nil, usage(err)
 	}
@@ -245,11 +245,17 @@ func measure(ctx context.Context, x IO, o runOptions, watch watch) (*bench.Bench
 			return nil, err
 		}
 	}
+	secrets, err := w.redactor(x, cells, o.modelKeys(x))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { failed = hide(secrets, failed) }()
 	ledger, err := result.Open(ctx, o.Out, time.Now)
 	if err != nil {
 		return nil, ledgerError(err)
 	}
 	defer ledger.Close()
+	ledger.Redact(secrets)
 	standing := w.standing(o)
 	if standing == nil { // the plan is there before anything is reached for, so that nothing of it can vanish
 		err = w.putManifest(ledger, o)
@@ -265,11 +271,6 @@ func measure(ctx context.Context, x IO, o runOptions, watch watch) (*bench.Bench
 		return nil, err
 	}
 	fmt.Fprintf(x.Err, "executor %s: %s\n", w.facts.Name, w.facts.Isolation)
-	secrets, err := w.redactor(x, cells)
-	if err != nil {
-		return nil, err
-	}
-	ledger.Redact(secrets)
 	models, err := w.openGateway(x, secrets, o, w.budget(o, len(cells)), ledger.Spent())
 	if err != nil {
 		return nil, err

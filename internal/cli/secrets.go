@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -32,13 +33,40 @@ func (x IO) secrets(names []string) []redact.Secret {
 	return list
 }
 
-// redactor takes out of what is kept of a run what agents must not have told: the keys of its models among others.
-func (w *work) redactor(x IO, cells []plan.Cell) (*redact.Redactor, error) {
+// redactor takes out of what is kept of a run what agents must not have told: the keys of its models among others. keys
+// looks up those that are going to be used; nil when none is. One that is too short to be taken out is refused.
+func (w *work) redactor(x IO, cells []plan.Cell, keys func(string) string) (*redact.Redactor, error) {
 	names, err := w.kit.KeyNames(cells)
 	if err != nil {
 		return nil, w.project.relate(err)
 	}
+	for _, name := range names {
+		if keys != nil && keys(name) != "" && redact.TooShort(keys(name)) {
+			return nil, usage(fmt.Errorf("the key in %s has fewer than 8 bytes: to take it out of what is kept would take other "+
+				"text out too; give it a real key, or any longer text if the provider wants none", name))
+		}
+	}
 	return redact.New(x.secrets(names)), nil
+}
+
+// A hidden error says what another one says, without secrets.
+type hidden struct {
+	error
+	text string
+}
+
+func (h *hidden) Error() string { return h.text }
+func (h *hidden) Unwrap() error { return h.error }
+
+// hide takes secrets out of what an error says.
+func hide(secrets *redact.Redactor, err error) error {
+	if err == nil {
+		return nil
+	}
+	if text := secrets.String(err.Error()); text != err.Error() {
+		return &hidden{err, text}
+	}
+	return err
 }
 
 // cleaned has what happens in a run told without secrets.

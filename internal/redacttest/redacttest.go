@@ -57,11 +57,12 @@ func Encodings() []Encoding {
 	return list
 }
 
-// Find names the encodings in which a text holds a secret, also across line breaks.
-func Find(text, secret string) (names []string) {
+// Find names the encodings in which a text holds one of some secrets, also across line breaks.
+func Find(text string, secrets ...string) (names []string) {
 	joined := strings.NewReplacer("\r", "", "\n", "").Replace(text)
 	for _, e := range Encodings() {
-		if strings.Contains(e.Decode(text), secret) || strings.Contains(e.Decode(joined), secret) {
+		plain, whole := e.Decode(text), e.Decode(joined)
+		if slices.ContainsFunc(secrets, func(s string) bool { return strings.Contains(plain, s) || strings.Contains(whole, s) }) {
 			names = append(names, e.Name)
 		}
 	}

@@ -68,7 +68,7 @@ type Result struct {
 	Layout            string            `json:"layout,omitempty"`        // overlay: the tree was shown in the place by a mount, and not copied
 	Contamination     *Contamination    `json:"contamination,omitempty"` // nil: the case has no hidden assets, or the agent was not started
 	Findings          []Finding         `json:"findings,omitempty"`
-	Redacted          map[string]int    `json:"redacted,omitempty"` // marks in place of secrets, by the file that bears them; result.json is this record
+	Redacted          map[string]int    `json:"redacted,omitempty"` // secrets that were taken out, by the file that they were in; result.json is this record
 	Started           time.Time         `json:"started"`
 	Took              Durations         `json:"took"`
 	Earlier           []Attempt         `json:"earlier,omitempty"` // attempts before this one

@@ -374,7 +374,7 @@ func (l *life) size(ctx context.Context) error {
 	scope.Reference, scope.Facts = scope.Against(l.references), &facts
 	l.res.DiffScope, l.patch = &scope, patch
 	if !patch.Empty() {
-		if _, err := patch.WriteTo(l.entry.Create("diff.patch")); err != nil {
+		if _, err := patch.WriteTo(l.entry.Create(result.PatchName)); err != nil {
 			return err
 		}
 	}

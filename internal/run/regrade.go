@@ -16,19 +16,29 @@ import (
 )
 
 // evidence are the files of a cell that its agent left; grading again starts from them.
-var evidence = []string{"trace.jsonl", "agent.log", "diff.patch"}
+var evidence = []string{"trace.jsonl", "agent.log", result.PatchName}
 
-// rebuildable tells whether the kept evidence of a cell holds its whole tree.
-func rebuildable(kept result.Result) bool {
-	return kept.DiffScope != nil && !slices.ContainsFunc(
-		slices.Concat(kept.DiffScope.Files, kept.DiffScope.Outside.Files),
-		func(r diffscope.Row) bool { return r.Uncounted != "" })
+// unrebuildable says why the kept evidence of a cell does not hold its whole tree; empty when it does.
+func unrebuildable(kept result.Result) string {
+	switch {
+	case kept.DiffScope == nil:
+		return "its change was not measured"
+	case slices.ContainsFunc(slices.Concat(kept.DiffScope.Files, kept.DiffScope.Outside.Files),
+		func(r diffscope.Row) bool { return r.Uncounted != "" }):
+		return "it changed files that no patch can hold"
+	case kept.Redacted[result.PatchName] > 0:
+		return "a secret was taken out of its patch"
+	}
+	return ""
 }
 
 // regrade grades the kept work of a cell once more: its graders changed, its agent did not, so no agent is run. done is
 // false when the work cannot be rebuilt from what was kept.
 func (r *runner) regrade(ctx context.Context, c plan.Cell, kept result.Result) (done bool, err error) {
-	if !rebuildable(kept) {
+	if why := unrebuildable(kept); why != "" {
+		if r.Regrade {
+			r.tell(Event{Kind: Ungraded, Cell: c, Result: &kept, Why: why})
+		}
 		return false, nil
 	}
 	entry, err := r.Ledger.Begin(c, "its graders changed, its agent did not: graded again", false)
@@ -58,6 +68,7 @@ func (k *Kit) relive(ctx context.Context, c plan.Cell, e *result.Entry, kept res
 	l.res.Beside.Responder = kept.Beside.Responder
 	l.res.TraceChurn = kept.TraceChurn // same trace, same trees; the work folder that its paths lie in is gone
 	l.res.Took.Agent = kept.Took.Agent
+	l.res.Redacted = redactedBefore(kept)
 	l.outcome = harness.Outcome{
 		Stop: kept.Agent.Stop, Detail: kept.Agent.Detail, Turns: kept.Agent.Turns, Usage: kept.Agent.Usage,
 		Answered: kept.Agent.Answered, Survivors: kept.Agent.Survivors,
@@ -86,6 +97,17 @@ func (l *life) guardAgain(ctx context.Context) error {
 	return err
 }
 
+// redactedBefore counts what was taken out of the evidence when it was new.
+func redactedBefore(kept result.Result) map[string]int {
+	counts := map[string]int{}
+	for _, name := range evidence {
+		if n := kept.Redacted[name]; n > 0 {
+			counts[name] = n
+		}
+	}
+	return counts
+}
+
 // assess measures and grades the work, up to the first thing that cannot be done.
 func (l *life) assess(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{l.refer, l.calibrate, l.measure, l.searchWork, l.grade} {
@@ -111,7 +133,7 @@ func (l *life) rebuild(context.Context) error {
 		if err = errors.Join(err, f.Close()); err != nil {
 			return err
 		}
-		if name == "diff.patch" {
+		if name == result.PatchName {
 			patch = data // measure writes it again
 			continue
 		}

@@ -36,10 +36,11 @@ type Options struct {
 type Event struct {
 	Kind    EventKind
 	Cell    plan.Cell
-	Result  *result.Result // of Finished and Retrying
+	Result  *result.Result // of Finished, Retrying and Ungraded
 	Kept    bool           // of Finished: the ledger held it, no agent was started
 	Attempt int
 	Wait    time.Duration // of Retrying: the pause before the next attempt
+	Why     string        // of Ungraded: why the tree cannot be rebuilt
 }
 
 // EventKind says what happened to a cell.
@@ -50,6 +51,7 @@ const (
 	Started EventKind = iota
 	Retrying
 	Finished
+	Ungraded // the kept work cannot be graded again: the record stays as it was
 )
 
 // ErrInterrupted says that the run was stopped from outside. What was committed stays; what was under way was not.
