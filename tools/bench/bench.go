@@ -8,7 +8,8 @@
 // bin/bench diff does the same for diff scope: it measures assay diff beside git on folders with a known change, and the
 // stages of a cell in one process. Numbers that are wrong end it, so that nothing is fast because it is wrong.
 //
-// bin/bench verdicts measures how long a summary of 100,000 cells with all its verdicts takes, and its memory.
+// bin/bench verdicts measures how long a summary of 100,000 cells with all its verdicts takes, and its memory. bin/bench redact
+// measures how fast secrets are taken out of what agents print, beside a bare search for them.
 //
 // bin/bench places measures what the place of a cell costs, and a cached environment beside one that is made anew.
 //
@@ -34,6 +35,7 @@ const usage = `usage:
   bench diff [-rounds N]                       measure diff scope against git, from there too
   bench verdicts [-rounds N]                   measure a summary of 100,000 cells, from there too
   bench places [-rounds N]                     measure places and cached environments, from there too
+  bench redact [-rounds N]                     measure how fast secrets are taken out of logs, from there too
 `
 
 func main() {
@@ -90,7 +92,7 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 			return err
 		}
 		return bare(ctx, flags.Arg(0), repeat, flags.Arg(2), *jobs)
-	case "compare", "diff", "verdicts", "places":
+	case "compare", "diff", "verdicts", "places", "redact":
 		rounds := flags.Int("rounds", 7, "")
 		if flags.Parse(args[1:]) != nil || flags.NArg() != 0 {
 			return errUsage
@@ -102,6 +104,8 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 			return measureVerdicts(ctx, *rounds, out, log)
 		case "places":
 			return measurePlaces(ctx, *rounds, out, log)
+		case "redact":
+			return measureRedact(ctx, *rounds, out, log)
 		}
 		return compare(ctx, *rounds, out, log)
 	}
