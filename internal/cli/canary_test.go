@@ -515,10 +515,10 @@ func (r *canaryRun) served() {
 	}
 }
 
-// TestCanary starts assay with keys and tokens that exist nowhere else. Its agents look for them everywhere, its provider
+// TestA09A24Canary starts assay with keys and tokens that exist nowhere else. Its agents look for them everywhere, its provider
 // repeats them, and the agents print them as if they had found them: they must be in no file, no line of output, no
 // argument and no environment.
-func TestCanary(t *testing.T) {
+func TestA09A24Canary(t *testing.T) {
 	t.Parallel()
 	r := newCanaryRun(t)
 	r.layCanary()
@@ -575,8 +575,8 @@ func (r *canaryRun) counted() {
 	}
 }
 
-// TestCanaryInTheAction does the same in a step of GitHub Actions, where a process of assay starts another one.
-func TestCanaryInTheAction(t *testing.T) {
+// TestA09A24CanaryInTheAction does the same in a step of GitHub Actions, where a process of assay starts another one.
+func TestA09A24CanaryInTheAction(t *testing.T) {
 	t.Parallel()
 	r := newCanaryRun(t)
 	r.layCanary()
@@ -588,8 +588,8 @@ func TestCanaryInTheAction(t *testing.T) {
 	r.clean(withoutMasks(out))
 }
 
-// TestCanaryOnGitHub has everything written to a pull request: what GitHub is sent, the summary and the outputs.
-func TestCanaryOnGitHub(t *testing.T) {
+// TestA24CanaryOnGitHub has everything written to a pull request: what GitHub is sent, the summary and the outputs.
+func TestA24CanaryOnGitHub(t *testing.T) {
 	t.Parallel()
 	r := newCanaryRun(t)
 	r.layCanary()
@@ -642,9 +642,9 @@ func withoutMasks(out string) string {
 	return printed.String()
 }
 
-// TestCanaryOfRealAgents does the same with agents that are installed here: what they keep in their home, and tell their
+// TestA09CanaryOfRealAgents does the same with agents that are installed here: what they keep in their home, and tell their
 // children, is searched too.
-func TestCanaryOfRealAgents(t *testing.T) {
+func TestA09CanaryOfRealAgents(t *testing.T) {
 	for _, agent := range []struct {
 		kind, program, model, path string
 		dialect                    gateway.Dialect

@@ -3,7 +3,12 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -30,6 +35,33 @@ func TestA25WithoutTheLog(t *testing.T) {
 	for _, bad := range []string{"\x1b", "\u202e", "\u200b"} {
 		if !strings.Contains(attacks, bad) {
 			t.Errorf("no attack has %q", bad)
+		}
+	}
+}
+
+// TestA09WithoutTheWalls shows that the agent that looks for keys finds them when it is started as any program starts
+// another: with our environment, by a parent whose own is open.
+func TestA09WithoutTheWalls(t *testing.T) {
+	r := newCanaryRun(t)
+	key := r.canaries[0]
+	parent := exec.Command("sh", append([]string{"-c", `mkdir -p w/home w/tmp; cd w; HOME=$PWD/home TMPDIR=$PWD/tmp "$@" "$LEAKED"; true`, "sh", r.path("bin", "fake-agent")},
+		strings.Fields(r.snooping())...)...)
+	parent.Dir = r.dir
+	parent.Env = []string{"PATH=" + os.Getenv("PATH"), "LEAKED=" + key.value, key.name + "=" + key.value}
+	if out, err := parent.CombinedOutput(); err != nil {
+		t.Fatal(err, string(out))
+	}
+	names, err := filepath.Glob(r.path("loot", "loot-*"))
+	if err != nil || len(names) != 1 {
+		t.Fatal(names, err)
+	}
+	var l loot
+	b, err := os.ReadFile(names[0])
+	must(err)
+	must(json.Unmarshal(b, &l))
+	for _, where := range []string{"environ", "cmdline"} {
+		if !slices.Contains(l.Hits, key.name+" raw in "+where) {
+			t.Errorf("the agent did not find the key in %s: %v", where, l.Hits)
 		}
 	}
 }

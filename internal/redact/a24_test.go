@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"encoding/json"
 	"io"
 	"strings"
 	"testing"
@@ -43,6 +44,17 @@ func TestA24EverySplit(t *testing.T) {
 					lines.WriteString(text[i:min(i+7, len(text))] + br)
 				}
 				checkGone(t, "broken every", 7, r.String(lines.String()))
+				within := []string{text, lines.String()}
+				if strings.HasPrefix(e.Name, "percent") || e.Name == "unicode" || e.Name == "x-escape" {
+					within = within[:1] // a line break that is itself escaped, in the middle of another escape, is not found
+				}
+				for _, inner := range within {
+					quoted, err := json.Marshal(inner)
+					if err != nil {
+						t.Fatal(err)
+					}
+					checkGone(t, "within json, broken by", len(br), r.String(string(quoted)))
+				}
 			}
 			checkGone(t, "byte by", 1, byByte(r, text))
 		})

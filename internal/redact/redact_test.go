@@ -48,6 +48,7 @@ func TestForms(t *testing.T) {
 		"path":                     url.PathEscape(key),
 		"path, lower":              strings.ToLower(url.PathEscape("+/=")) + url.PathEscape(key),
 		"shell, single quotes":     `'` + strings.ReplaceAll(key, `'`, `'\''`) + `'`,
+		"shell, in json":           quoted(`'` + strings.ReplaceAll(key, `'`, `'\''`) + `'`),
 		"shell, both quotes":       `'` + strings.ReplaceAll(key, `'`, `'"'"'`) + `'`,
 		"shell, double quotes":     strings.NewReplacer(`"`, `\"`, `\`, `\\`, `$`, `\$`).Replace(key),
 		"html":                     html.EscapeString(key),

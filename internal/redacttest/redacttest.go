@@ -57,16 +57,20 @@ func Encodings() []Encoding {
 	return list
 }
 
-// Find names the encodings in which a text holds one of some secrets, also across line breaks.
+// Find names the encodings in which a text holds one of some secrets, also across line breaks, and within strings of JSON.
 func Find(text string, secrets ...string) (names []string) {
-	joined := strings.NewReplacer("\r", "", "\n", "").Replace(text)
+	join := strings.NewReplacer("\r", "", "\n", "").Replace
+	read := []string{text, join(text), unquoted(text), join(unquoted(text))}
 	for _, e := range Encodings() {
-		plain, whole := e.Decode(text), e.Decode(joined)
-		if slices.ContainsFunc(secrets, func(s string) bool { return strings.Contains(plain, s) || strings.Contains(whole, s) }) {
+		if slices.ContainsFunc(read, func(t string) bool { return holds(e.Decode(t), secrets) }) {
 			names = append(names, e.Name)
 		}
 	}
 	return names
+}
+
+func holds(text string, secrets []string) bool {
+	return slices.ContainsFunc(secrets, func(s string) bool { return strings.Contains(text, s) })
 }
 
 func same(s string) string { return s }
@@ -100,8 +104,18 @@ func quoted(s string) string {
 
 // unquoted undoes the escapes of JSON, and drops the backslashes of others.
 func unquoted(s string) string {
-	s = numbers(`\\u00([0-9a-fA-F]{2})`)(s)
-	return regexp.MustCompile(`(?s)\\(.)`).ReplaceAllString(s, "$1")
+	return regexp.MustCompile(`(?s)\\(u00[0-9a-fA-F]{2}|.)`).ReplaceAllStringFunc(s, func(escape string) string {
+		switch {
+		case escape == `\n`:
+			return "\n"
+		case escape == `\r`:
+			return "\r"
+		case len(escape) > 3:
+			n, _ := strconv.ParseUint(escape[4:], 16, 8)
+			return string([]byte{byte(n)})
+		}
+		return escape[1:]
+	})
 }
 
 func replacing(pairs ...string) func(string) string { return strings.NewReplacer(pairs...).Replace }
