@@ -127,7 +127,7 @@ func (m *matcher) dismiss(p []byte) int {
 	}
 	switch escape(p[0]) {
 	case percent:
-		if isHex(p[1]) || isBreak(p[1]) {
+		if isHex(p[1]) || isBreak(p[1]) || p[1] == byte(backslash) {
 			return 0
 		}
 	case backslash:

@@ -9,9 +9,8 @@
 // A secret is found in the forms that programs write it in: as it is, in base64 (both alphabets, wherever in the encoded
 // text it begins), in hex, percent-encoded, with the escapes of JSON, C or a shell, quoted for a shell, as HTML, and
 // reversed; in each of them also across line breaks, and across the borders of what was written at once. Nothing is
-// guessed: a text that merely looks like a secret stays. Encodings of encodings (but for those in strings of JSON,
-// unless an escaped line break stands in the middle of another escape), compressed text and escaped characters beyond U+FFFF are
-// not found, nor is a secret that was cut in two before it came here.
+// guessed: a text that merely looks like a secret stays. Encodings of encodings (but for strings of JSON, in which any
+// may stand), compressed text and escaped characters beyond U+FFFF are not found, nor is a secret that was cut in two before it came here.
 //
 // Line breaks within a secret are kept behind its mark, so lines keep their numbers.
 package redact
