@@ -268,7 +268,7 @@ func (h *hostile) said() string {
 	for _, text := range h.key.forms() {
 		all = append(all, string(text))
 	}
-	return "the key is " + strings.Join(all, " or ")
+	return "the key is " + h.key.value + " or " + strings.Join(all, " or ") // first, since texts are shown up to a length
 }
 
 func (h *hostile) tell(header http.Header) {

@@ -38,7 +38,7 @@ func measureRedact(ctx context.Context, rounds int, out, log io.Writer) error {
 	return errors.Join(
 		printBars(out, "MB/CPU s", []bar{
 			{what: "secrets taken out of a log", values: speeds["log"], limit: 300, atLeast: true},
-			{what: "secrets taken out of a trace", values: speeds["trace"], limit: 150, atLeast: true},
+			{what: "secrets taken out of a trace", values: speeds["trace"], limit: 100, atLeast: true},
 		}),
 		printBars(out, "ratio", []bar{
 			{what: "a log / a search for each secret as it is", values: slower(speeds, "log"), limit: 4},
