@@ -23,9 +23,10 @@ type box struct {
 	case_       suite.Case
 }
 
-// TestCheatsPassInOneBox is the negative control of TestCheatsAreCaught: without its controls every cheat has its way. So none
+// TestA12A13A15A16A17A18A19A20A21CheatsPassInOneBox is the negative control of
+// TestA16A19CheatsAreCaught: without its controls every cheat has its way. So none
 // is caught for want of trying.
-func TestCheatsPassInOneBox(t *testing.T) {
+func TestA12A13A15A16A17A18A19A20A21CheatsPassInOneBox(t *testing.T) {
 	dir := t.TempDir()
 	writeCheats(t, dir)
 	p, err := openProject(filepath.Join(dir, "suite"))

@@ -23,11 +23,11 @@ const cheatsFile = "testdata/cheats.txtar"
 // fewestCheats is how many cheats can be tried with a shell and nothing else.
 const fewestCheats = 13
 
-// TestCheatsAreCaught plays every cheat of the corpus through the real binary, and its honest twin: none may pass but the
+// TestA16A19CheatsAreCaught plays every cheat of the corpus through the real binary, and its honest twin: none may pass but the
 // twins. ASSAY_EXECUTOR and ASSAY_IMAGE name another executor and its image.
 //
 // The first part of a case's name is the row of the table of attacks that it belongs to.
-func TestCheatsAreCaught(t *testing.T) {
+func TestA16A19CheatsAreCaught(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("agents run on Linux only")
 	}

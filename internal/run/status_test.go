@@ -14,7 +14,7 @@ import (
 
 // How an agent ended decides the status, and whether its work is looked at. Only an end of its own, after a sign of work,
 // leaves the decision to the grading.
-func TestEnded(t *testing.T) {
+func TestA03Ended(t *testing.T) {
 	t.Parallel()
 	type want struct {
 		Status result.Status
