@@ -309,6 +309,9 @@ func (w *work) preflight(ctx context.Context, x IO, cells []plan.Cell, o runOpti
 	if err := w.kit.CheckPrices(cells, w.budget(o, len(cells))); err != nil && !o.Regrade {
 		return nil, w.project.relate(err)
 	}
+	if err := w.kit.CheckGateway(cells, w.facts); err != nil && !o.Regrade {
+		return nil, w.project.relate(err)
+	}
 	out, err := w.kit.Preflight(ctx, cells, w.reach(o, x))
 	if err != nil {
 		return nil, w.project.relate(err)

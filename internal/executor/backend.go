@@ -63,6 +63,7 @@ type Spec struct {
 type Facts struct {
 	Name      string            // of the kind with what makes numbers differ, such as "docker, 2 cpus, 4 GiB, 512 processes"; host alone is "host"
 	Network   Network           // enforced while agents work
+	NoGateway bool              // commands of a place cannot reach the model gateway: agents that call models from there cannot work
 	Isolation string            // what it does not protect, in a sentence
 	Unwalled  string            // why what strangers wrote must not run here: nothing holds it, and nobody asked for that by name; else empty
 	Keys      string            // what stands between agents and our memory, as in [Kind]

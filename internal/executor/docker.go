@@ -45,15 +45,6 @@ const (
 // nobody is the user of a place when we are root. Images need not know it.
 const nobody = 65532
 
-// Labels of our containers. The process that a container belongs to is written as pid@boot, and means something only to
-// those who see the same processes.
-const (
-	labelRun   = "dev.assay.run"
-	labelCell  = "dev.assay.cell"
-	labelOwner = "dev.assay.pid"
-	labelSpace = "dev.assay.pidns"
-)
-
 // dockerBackend makes places of containers. Everything is asked of the docker command, so contexts, DOCKER_HOST and
 // look-alikes work as they do in a shell.
 type dockerBackend struct {
@@ -63,8 +54,7 @@ type dockerBackend struct {
 	session  Session
 	docker   docker
 	run      string // unique to this run
-	owner    string // pid@boot of ours
-	space    string // that our pid is of
+	owner    owner  // we
 	uid, gid int
 	network  Network // while agents work
 	program  string  // as the daemon sees it
@@ -172,19 +162,12 @@ func (b *dockerBackend) findDaemon(ctx context.Context) error {
 	if _, err := b.docker.output(ctx, "version", "--format", "{{json .Server}}"); err != nil {
 		return unavailable("no_daemon", "no daemon answers: %v; start it, or set DOCKER_HOST", err)
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
+	if b.owner, err = ourselves(); err != nil {
 		return err
 	}
-	if b.space, err = os.Readlink("/proc/self/ns/pid"); err != nil {
-		return err
-	}
-	b.owner = ownerOf(os.Getpid(), string(boot))
 	b.mounts = b.docker.ownMounts(ctx)
 	return nil
 }
-
-func ownerOf(pid int, boot string) string { return fmt.Sprintf("%d@%s", pid, strings.TrimSpace(boot)) }
 
 // collect removes the containers of runs that are gone: those of a process that has ended, and of an earlier boot. Those of
 // processes that we cannot see are left alone.
@@ -194,15 +177,9 @@ func (b *dockerBackend) collect(ctx context.Context) error {
 	if err != nil {
 		return unavailable("no_daemon", "%v", err)
 	}
-	_, boot, _ := strings.Cut(b.owner, "@")
 	var dead []string
 	for line := range strings.Lines(string(out)) {
-		f := strings.Fields(line)
-		if len(f) != 3 {
-			continue
-		}
-		pid, its, _ := strings.Cut(f[2], "@")
-		if its != boot || f[1] == b.space && !lives(pid) {
+		if f := strings.Fields(line); len(f) == 3 && (owner{f[2], f[1]}).gone() {
 			dead = append(dead, f[0])
 		}
 	}
@@ -211,11 +188,6 @@ func (b *dockerBackend) collect(ctx context.Context) error {
 	}
 	_, _ = b.docker.output(ctx, append([]string{"rm", "--force", "--volumes"}, dead...)...) // another run may be at it, too
 	return nil
-}
-
-func lives(pid string) bool {
-	_, err := os.Stat("/proc/" + pid)
-	return err == nil
 }
 
 // imageName is the image of places whose case names none.

@@ -159,7 +159,7 @@ func (c *container) arguments(i image, s Spec, gateway string) ([]string, error)
 	args := []string{
 		"run", "--detach", "--init", "--pull", "never", "--name", c.name,
 		"--label", labelRun + "=" + b.run, "--label", labelCell + "=" + s.Label,
-		"--label", labelOwner + "=" + b.owner, "--label", labelSpace + "=" + b.space,
+		"--label", labelOwner + "=" + b.owner.process, "--label", labelSpace + "=" + b.owner.space,
 		"--network", network, "--user", user, "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only",
 		"--ipc", "private", "--hostname", "cell", "--workdir", "/", "--log-driver", "none", "--no-healthcheck",
 		"--memory", memory, "--memory-swap", memory, "--cpus", strconv.FormatFloat(b.params.CPUs, 'f', -1, 64),

@@ -151,4 +151,16 @@ var Kinds = []Kind{
 		Params: DockerParams{},
 		Build:  buildDocker,
 	},
+	{
+		Name:           "harbor",
+		Doc:            "run commands in places that Harbor makes: in containers of this host, or at a vendor's",
+		SeparateStderr: true,
+		Networks:       []string{"none", "open"},
+		Limits:         "hard",
+		Isolation: "Places are made by Harbor, whose backend decides what walls they have. Commands run there as a user without " +
+			"powers, and no place reaches the model gateway.",
+		Keys:   "container",
+		Params: HarborParams{},
+		Build:  buildHarbor,
+	},
 }

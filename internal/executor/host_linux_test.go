@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 			syscall.Exit(Supervise(os.Args[2:])) // os.Exit sleeps for a second under the race detector
 		case RelayName:
 			os.Exit(Relay(os.Args[2:]))
+		case "bridge":
+			os.Exit(playBridge(os.Args[2]))
 		case "play":
 			syscall.Exit(play(os.Args[2], os.Args[3:]))
 		}

@@ -18,7 +18,7 @@ func TestA08NegativeSharedNetwork(t *testing.T) {
 	targets := listeners(t)
 	a := newArena(t, WallBox, Session{})
 	p := a.open(t, NetOpen)
-	_, got, _ := p.run(t, Command{Argv: p.play("dial", targets...)})
+	_, got, _ := p.run(t, Command{Argv: p.play("reach", targets...)})
 	for _, target := range targets {
 		if !strings.Contains(got, "reached "+target+"\n") {
 			t.Errorf("%s was not reached: %s", target, got)
@@ -45,7 +45,7 @@ func TestA10NegativeDoorByName(t *testing.T) {
 	a := newArena(t, WallNone, Session{})
 	for range 2 {
 		p := a.open(t, NetOpen)
-		if _, got, _ := p.run(t, Command{Argv: p.play("dial", target)}); !strings.Contains(got, "reached") {
+		if _, got, _ := p.run(t, Command{Argv: p.play("reach", target)}); !strings.Contains(got, "reached") {
 			t.Errorf("not reached: %s", got)
 		}
 	}

@@ -364,7 +364,7 @@ func TestA08BoxReachesNothing(t *testing.T) {
 	for _, wall := range []string{WallBox, WallNone} {
 		a := newArena(t, wall, Session{})
 		p := a.open(t, a.network())
-		_, got, _ := p.run(t, Command{Argv: p.play("dial", targets...)})
+		_, got, _ := p.run(t, Command{Argv: p.play("reach", targets...)})
 		for _, target := range targets {
 			if reached := strings.Contains(got, "reached "+target+"\n"); reached != (wall == WallNone) {
 				t.Errorf("behind %s: %s reached is %v", wall, target, reached)
@@ -387,7 +387,7 @@ func listeners(t *testing.T) []string {
 			return
 		}
 		t.Cleanup(func() { l.Close() })
-		go answer(l, "canary")
+		go greet(l, "canary")
 		targets = append(targets, network+"="+l.Addr().String())
 	}
 	listen("tcp", "127.0.0.1:0")
@@ -402,8 +402,8 @@ func listeners(t *testing.T) []string {
 	return targets
 }
 
-// answer sends every caller a word.
-func answer(l net.Listener, word string) {
+// greet sends every caller a word.
+func greet(l net.Listener, word string) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -422,7 +422,7 @@ func TestA10BoxReachesItsGatewayAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	go answer(l, "canary")
+	go greet(l, "canary")
 	gateway := l.Addr().String()
 	others := listeners(t)
 	a := newArena(t, WallBox, Session{Gateway: func() string { return gateway }})
@@ -430,7 +430,7 @@ func TestA10BoxReachesItsGatewayAlone(t *testing.T) {
 	var all sync.WaitGroup
 	for p, want := range map[*pitch]bool{one: true, two: true, shut: false} {
 		all.Go(func() {
-			_, got, _ := p.run(t, Command{Argv: p.play("dial", append([]string{"tcp=" + gateway, "tcp=" + gateway}, others...)...)})
+			_, got, _ := p.run(t, Command{Argv: p.play("reach", append([]string{"tcp=" + gateway, "tcp=" + gateway}, others...)...)})
 			if reached := strings.Count(got, "reached tcp="+gateway+"\n"); reached != 2 && want || reached != 0 && !want {
 				t.Errorf("reached the gateway %d times, want it: %v\n%s", reached, want, got)
 			}
@@ -656,7 +656,7 @@ func playWalls(part string, args []string) int {
 		if syscall.Kill(pid, 0) == nil {
 			fmt.Println("signalled")
 		}
-	case "dial": // args: network=address
+	case "reach": // args: network=address
 		for _, target := range args {
 			network, addr, _ := strings.Cut(target, "=")
 			c, err := net.DialTimeout(network, addr, time.Second)

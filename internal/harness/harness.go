@@ -111,6 +111,7 @@ type Kind struct {
 	Doc       string   // one line
 	Params    any      // zero value of the struct that its settings decode into
 	Simulated bool     // no model answers: its agents are scripted, and every page says so
+	Outside   bool     // its loop runs in this program: only its commands run in the place
 	Takes     []string // keys of a condition that it can honour: skills, instructions, mcp
 	Asks      []string // what its agents ask of the responder: permission, question
 	About     About
@@ -199,13 +200,14 @@ var Kinds = []Kind{
 		Build:  buildOpencode,
 	},
 	{
-		Name:   "openai",
-		Doc:    "a plain agent of our own over the Chat Completions of any provider",
-		Params: openaiParams{},
-		Takes:  []string{"skills", "instructions"},
-		Asks:   []string{"permission"},
-		About:  openaiAbout,
-		Build:  buildOpenai,
+		Name:    "openai",
+		Doc:     "a plain agent of our own over the Chat Completions of any provider",
+		Params:  openaiParams{},
+		Outside: true,
+		Takes:   []string{"skills", "instructions"},
+		Asks:    []string{"permission"},
+		About:   openaiAbout,
+		Build:   buildOpenai,
 	},
 	{
 		Name:   "codex",

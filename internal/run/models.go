@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/assay-ci/assay/internal/executor"
 	"github.com/assay-ci/assay/internal/gateway"
 	"github.com/assay-ci/assay/internal/grade"
 	"github.com/assay-ci/assay/internal/harness"
@@ -200,6 +201,35 @@ func (k *Kit) CheckPrices(cells []plan.Cell, budget float64) error {
 func (k *Kit) block(harness string) suite.Block {
 	at := slices.IndexFunc(k.suite.Harnesses, func(h suite.Harness) bool { return h.ID == harness })
 	return k.suite.Harnesses[at].Block
+}
+
+// CheckGateway refuses agents that call models from a place where the gateway does not answer.
+func (k *Kit) CheckGateway(cells []plan.Cell, places executor.Facts) error {
+	if !places.NoGateway && places.Network != executor.NetNone {
+		return nil
+	}
+	var faults []error
+	asked := map[string]bool{}
+	for _, c := range cells {
+		kind := k.harnesses[c.Harness].kind
+		if kind.Outside || asked[c.Harness] {
+			continue
+		}
+		models, err := k.models(c)
+		if err != nil {
+			return err
+		}
+		if len(models) > 0 {
+			asked[c.Harness] = true
+			faults = append(faults, k.block(c.Harness).Fault("type",
+				fmt.Sprintf("the agents of %s call models from their place, and none of the executor %s reaches the gateway", kind.Name, places.Name),
+				"use openai, whose loop runs outside of the place, or script; or another executor, or network"))
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return suite.Flatten(errors.Join(faults...))
 }
 
 // checkModels has each harness say in preflight what its agents may call.
