@@ -9,9 +9,11 @@ AGENTS  ?= bin/agents
 WHICH   ?= claude codex gemini opencode claude-acp codex-acp
 CASES   ?= *
 ROOMS   ?= gateway harness cli
+HARBOR  ?= bin/harbor
+IMAGE   ?= assay-evals:latest
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: run build test check lint-workflows e2e e2e-agents fuzz crash simulate bench clean
+.PHONY: run build test check lint-workflows e2e e2e-agents e2e-harbor fuzz crash simulate bench clean
 
 run: build ## run evals/ with its scripted agents and write the pages
 	$(BIN) run evals --out $(OUT)
@@ -51,6 +53,12 @@ e2e-agents: ## real agents ($(WHICH)), installed by npm, with scripted models an
 	ASSAY_MODELSERVER=$(CURDIR)/tools/modelserver.py unshare -n sh -ec 'ip link set lo up; for room in $(ROOMS); do \
 		cd $(CURDIR)/internal/$$room; $(abspath $(AGENTS))/tests/$$room.test -test.v -test.timeout 1h \
 			-test.run "Real|Oneshot|ModelServer|Independent|TwoCellsOfClaude|TestOutcomes|TestScripts/agents"; done'
+
+# IMAGE has what the cases need: bash, tar, setpriv, git, python3, node and go.
+e2e-harbor: build ## executor harbor on its docker backend, and the demo cases through it; needs a docker daemon and IMAGE
+	eval "$$(tools/harbor.sh $(HARBOR))"; export ASSAY_HARBOR DOCKER_CONFIG ASSAY_HARBOR_IMAGE=$(IMAGE); \
+	$(GO) test ./internal/executor -run Harbor -count=1 -timeout 20m $(ARGS) && \
+	PATH="$$(dirname "$$ASSAY_HARBOR"):$$PATH" $(BIN) run evals --executor harbor --image $(IMAGE) --case '$(CASES)' --out $(HARBOR)/results
 
 fuzz: ## every fuzz target, $(FUZZ) executions each
 	./tools/fuzz.sh $(FUZZ)

@@ -18,7 +18,7 @@ import (
 
 // HarborParams are the settings of the executor harbor.
 type HarborParams struct {
-	Backend string  `yaml:"backend" doc:"where Harbor makes places" rule:"required,oneof=docker podman daytona modal e2b runloop gke"`
+	Backend string  `yaml:"backend" doc:"where Harbor makes places" default:"docker" rule:"oneof=docker podman daytona modal e2b runloop gke"`
 	Image   string  `yaml:"image" doc:"image of every place; it has bash, tar and setpriv. A backend elsewhere needs its digest, name@sha256:…"`
 	CPUs    float64 `yaml:"cpus" doc:"processors of a place" default:"2" rule:"above=0"`
 	Memory  string  `yaml:"memory" doc:"memory of a place, in MiB or GiB" default:"4GiB" rule:"regex=^[1-9][0-9]*(MiB|GiB)$"`

@@ -141,7 +141,8 @@ func TestHarborPlace(t *testing.T) {
 			{Command{Argv: []string{"true"}, Dir: "nowhere"}, 126, ""},
 			{shell("exit 137"), 137, ""},
 			{shell("kill -KILL $$"), -1, "SIGKILL"},
-			{shell("kill -TERM $$"), -1, "SIGTERM"},
+			{shell("kill -SEGV $$"), -1, "SIGSEGV"},
+			{shell("kill -TERM $$"), 143, ""},
 			{Command{Argv: []string{"bash", "-c", `test "$1" = "it's"`, "", "it's"}}, 0, ""},
 			{Command{Argv: []string{"bash", "-c", `test ${#1} = 120000`, "", strings.Repeat("x", 120_000)}}, 0, ""},
 		} {

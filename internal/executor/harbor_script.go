@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -58,8 +59,9 @@ func (c farCommand) script() string {
 		shellWords(c.argv), shellWords(env), runScript)
 }
 
-// asUser runs words as the user of commands, without the powers of root.
-const asUser = `as() { setpriv --reuid="$user" --regid="$user" --clear-groups --no-new-privs "$@"; }
+// asUser makes the beginning of a command line that runs as the user of commands, without the powers of root. It is no
+// function: bash would keep a process of its own above the command, and tell of its signals on the command's stderr.
+const asUser = `as=(setpriv --reuid="$user" --regid="$user" --clear-groups --no-new-privs)
 `
 
 // runScript runs "$@" with the environment env. What it left behind is ended: all that runs as its user when no other command
@@ -73,7 +75,7 @@ lock; : >"$d/alive"; rmdir ` + farRun + `/lock
 keep() { { head -c "$limit" >"$d/$2"; wc -c >"$d/$2.more"; } <"$d/$1"; }
 keep 1 out & k1=$!
 keep 2 err & k2=$!
-as bash -c 'cd -- "$1" 2>/dev/null || { echo "assay: folder $1: it cannot be entered" >&2; exit 126; }; shift; exec env -i "$@"' \
+"${as[@]}" bash -c 'cd -- "$1" 2>/dev/null || { echo "assay: folder $1: it cannot be entered" >&2; exit 126; }; shift; exec env -i "$@"' \
   bash "$dir" "${env[@]}" "$@" <"$in" >"$d/1" 2>"$d/2" &
 p=$!
 echo "$p" >"$d/pid"
@@ -91,7 +93,7 @@ left() {
     if [ "$all" ]; then
       [ "$(stat -c %u "$s")" = "$user" ] || continue
     else
-      [ "$3" = "$p" ] || as grep -qszx -- "$mark" "$s/environ" || continue
+      [ "$3" = "$p" ] || "${as[@]}" grep -qszx -- "$mark" "$s/environ" || continue
     fi
     echo "${s#/proc/}"
   done
@@ -101,9 +103,9 @@ lock; rm "$d/alive"
 all=1; for o in ` + farRun + `/*/alive; do [ -e "$o" ] && all=; done
 for i in {1..75}; do
   list=$(left)
-  [ "$i" = 1 ] && { swept=$(wc -w <<<"$list"); [ "$all" ] && as bash -c 'kill -KILL -1'; }
+  [ "$i" = 1 ] && { swept=$(wc -w <<<"$list"); [ "$all" ] && "${as[@]}" bash -c 'kill -KILL -1'; }
   [ "$list" ] || break
-  if [ "$all" ]; then as bash -c 'kill -KILL -1'; else kill -KILL $list; fi
+  if [ "$all" ]; then "${as[@]}" bash -c 'kill -KILL -1'; else kill -KILL $list; fi
   sleep 0.02
 done
 for s in $list; do survivors+=$(tr '\0\n' '  ' <"/proc/$s/cmdline" | head -c 200 | base64 -w 0),; done
@@ -121,6 +123,7 @@ if [ "$o" -le "$most" ] && [ "$e" -le "$most" ]; then base64 -w 0 "$d/out"; echo
 // stopScript ends a command that runs: TERM to its group, and KILL after a while.
 func stopScript(id string, grace time.Duration) string {
 	return fmt.Sprintf("%s d=%s/%s rounds=%d\n%s", ourPath, farRun, id, grace/(100*time.Millisecond), `
+exec 2>/dev/null
 for i in {1..100}; do [ -s "$d/pid" ] && break; sleep 0.02; done
 p=$(cat "$d/pid") || exit 0
 [ -e "$d/code" ] && exit 0
@@ -131,7 +134,8 @@ kill -KILL -- -"$p"
 `)
 }
 
-// A farReport is what runScript says of a command.
+// A farReport is what runScript says of a command. A shell cannot tell the exit code 143 from an end by TERM, nor 130 from INT
+// and 141 from PIPE: they are codes, unless we sent the TERM. Other signals it tells.
 type farReport struct {
 	code      int
 	signal    string
@@ -171,8 +175,11 @@ func parseReport(out string) (farReport, error) {
 	}
 	r.code, r.stopped, r.swept, r.short = int(numbers[0]), numbers[1] == 1, int(numbers[2]), numbers[3] == 1
 	r.out, r.err = farStream{kept: numbers[4], more: numbers[5]}, farStream{kept: numbers[6], more: numbers[7]}
-	if fields[2] != "-" {
+	switch {
+	case fields[2] != "-":
 		r.signal, r.code = fields[2], -1
+	case r.stopped && r.code == 128+int(syscall.SIGTERM):
+		r.signal, r.code = "SIGTERM", -1
 	}
 	for s := range strings.SplitSeq(survivors, ",") {
 		if name, err := base64.StdEncoding.DecodeString(s); err == nil && len(name) > 0 {
@@ -200,7 +207,7 @@ func (s *farStream) decode(text string) bool {
 const probeScript = `path=$PATH; ` + ourPath + `; user=` + farUser + `
 ` + asUser + `for t in setpriv env tar head wc stat grep base64 mkfifo sed tr xargs; do type "$t" >/dev/null 2>&1 || { echo "lacks $t"; exit 0; }; done
 [ "$(id -u)" = 0 ] || { echo "lacks root"; exit 0; }
-[ "$(as id -u)" = "$user" ] || { echo "lacks setpriv"; exit 0; }
+[ "$("${as[@]}" id -u)" = "$user" ] || { echo "lacks setpriv"; exit 0; }
 mkdir -p -m 755 ` + farRoot + `/work ` + farRoot + `/home ` + farRoot + `/tmp && mkdir -p -m 700 ` + farRun + ` || { echo "lacks /assay"; exit 0; }
 chown "$user:$user" ` + farRoot + `/* || { echo "lacks chown"; exit 0; }
 lo=$(cat /proc/net/dev | tail -n +3 | sed 's/:.*//' | tr -d ' ' | tr '\n' ',')
