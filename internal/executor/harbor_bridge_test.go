@@ -364,8 +364,8 @@ func workDir() tarEntry {
 	return tarEntry{Header: tar.Header{Name: "work/", Mode: 0o755, Typeflag: tar.TypeDir}}
 }
 
-// TestPlaceSendsNothingOutside: a tar file of a place is what a stranger sent.
-func TestPlaceSendsNothingOutside(t *testing.T) {
+// TestA13PlaceSendsNothingOutside: a tar file of a place is what a stranger sent.
+func TestA13PlaceSendsNothingOutside(t *testing.T) {
 	t.Parallel()
 	outside := filepath.Join(t.TempDir(), "canary")
 	if err := os.WriteFile(outside, []byte(canary), 0o600); err != nil {
