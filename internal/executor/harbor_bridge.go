@@ -257,11 +257,15 @@ func (b *bridge) listen(out io.Reader) {
 			err = b.hear(line)
 		}
 	}
+	end := func() { syscall.Kill(-b.process.Process.Pid, syscall.SIGKILL) }
 	if err == io.EOF {
 		err = errors.New("its process ended")
+		defer time.AfterFunc(hardLimit, end).Stop() // it closes its output shortly before it ends
+	} else {
+		end()
 	}
-	syscall.Kill(-b.process.Process.Pid, syscall.SIGKILL) // it has nothing to say any more; what it started must not go on
 	b.process.Wait()
+	end() // what it started must not go on
 	b.why = fmt.Errorf("harbor: %w%s", err, b.log.said())
 	close(b.ended)
 }

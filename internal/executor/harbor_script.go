@@ -86,16 +86,15 @@ if [ "$code" -gt 128 ] && grep -q " $p " "$d/said"; then signal=SIG$(kill -l "$c
 kept() { ! kill -0 "$k1" && ! kill -0 "$k2"; }
 for i in {1..25}; do kept && break; sleep 0.02; done
 left() {
-  for s in /proc/[0-9]*; do
-    line=$(<"$s/stat") || continue
-    set -- ${line##*) }
-    [ "$1" = Z ] && continue
-    if [ "$all" ]; then
-      [ "$(stat -c %u "$s")" = "$user" ] || continue
-    else
-      [ "$3" = "$p" ] || "${as[@]}" grep -qszx -- "$mark" "$s/environ" || continue
-    fi
-    echo "${s#/proc/}"
+  if [ "$all" ]; then
+    stat -c '%u %n' /proc/[0-9]* | sed -n "s|^$user /proc/||p"
+  else
+    kill -0 -- "-$p" && echo "-$p"
+    "${as[@]}" grep -lszx -- "$mark" /proc/[0-9]*/environ | sed 's|^/proc/||; s|/.*||'
+  fi | while read -r s; do
+    line=$(</proc/"$s"/stat)
+    line=${line##*) }
+    [ "${line:0:1}" = Z ] || echo "$s"
   done
 }
 swept=0; survivors=
@@ -105,7 +104,7 @@ for i in {1..75}; do
   list=$(left)
   [ "$i" = 1 ] && { swept=$(wc -w <<<"$list"); [ "$all" ] && "${as[@]}" bash -c 'kill -KILL -1'; }
   [ "$list" ] || break
-  if [ "$all" ]; then "${as[@]}" bash -c 'kill -KILL -1'; else kill -KILL $list; fi
+  if [ "$all" ]; then "${as[@]}" bash -c 'kill -KILL -1'; else kill -KILL -- $list; fi
   sleep 0.02
 done
 for s in $list; do survivors+=$(tr '\0\n' '  ' <"/proc/$s/cmdline" | head -c 200 | base64 -w 0),; done
