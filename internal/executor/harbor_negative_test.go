@@ -52,5 +52,5 @@ func TestA07HarborWithoutTheSweep(t *testing.T) {
 	if leftOf(t, b, "label=com.docker.compose.project="+p.session) == "" {
 		t.Error("nothing was left: the attack does not work, so its control shows nothing")
 	}
-	b.remove(context.Background(), "label=com.docker.compose.project="+p.session, func(string) bool { return true })
+	b.remove(context.Background(), "label=com.docker.compose.project="+p.session, func(owner) bool { return true })
 }
