@@ -31,7 +31,7 @@ var rooms = map[string][]string{
 	"result":    {"plan", "trace", "diffscope"},
 	"bench":     {"result", "plan", "stats"},
 	"stats":     {},
-	"report":    {"bench"},
+	"report":    {"bench", "result", "trace"},
 	"publish":   {"report", "bench"},
 	"cli":       {"suite", "plan", "trace", "executor", "sandbox", "diffscope", "responder", "redact", "gateway", "harness", "grade", "run", "result", "bench", "report", "publish"},
 

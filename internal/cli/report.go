@@ -27,7 +27,7 @@ func newReport(x IO) *cobra.Command {
 		Short: "write one page from the results in a folder",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			for _, f := range report.Faces {
+			for _, f := range report.Over(detailsOf(args[0])) {
 				if f.Name != format {
 					continue
 				}
@@ -54,6 +54,15 @@ func newReport(x IO) *cobra.Command {
 	cmd.Flags().StringVar(&format, "format", "md", "one of "+strings.Join(known, ", "))
 	cmd.Flags().StringVarP(&file, "output", "o", "", "`file` to write; standard output when absent")
 	return cmd
+}
+
+// detailsOf gives what the results in a folder tell of their cells; nil when they are in no folder of ours.
+func detailsOf(dir string) report.Details {
+	m, err := manifestOf(dir)
+	if err != nil {
+		return nil
+	}
+	return report.Ledger(dir, m)
 }
 
 // manifestOf reads the plan of a results folder.

@@ -486,9 +486,10 @@ func ledgerError(err error) error {
 
 // writePages writes every page of a benchmark into the results folder.
 func writePages(l *result.Ledger, b *bench.Benchmark) error {
-	faults := make([]error, len(report.Faces))
+	faces := report.Over(detailsOf(l.Dir()))
+	faults := make([]error, len(faces))
 	var pages sync.WaitGroup
-	for i, face := range report.Faces {
+	for i, face := range faces {
 		pages.Go(func() {
 			page, err := face.Render(*b)
 			if err == nil {

@@ -22,12 +22,17 @@ var pageCSS string
 // How much of a large run the page holds; benchmark.json has the rest. A page stays below about five megabytes.
 const (
 	mostCaseRows    = 500
-	mostCellDetails = 2000
+	mostCellDetails = 1000
 	evidenceHTML    = 600 // characters
 )
 
-// HTML is report.html: one file that needs no network and runs no script.
-func HTML(b bench.Benchmark) ([]byte, error) {
+// HTML is report.html of a benchmark of which nothing else is known.
+func HTML(b bench.Benchmark) ([]byte, error) { return HTMLOver(b, nil) }
+
+// HTMLOver is report.html: one file that needs no network. Its one script shows the cells, each with what the details tell of
+// it, and runs nothing else; without a script the page has everything but the conversations. Without details, nil, its cells
+// have what the benchmark tells.
+func HTMLOver(b bench.Benchmark, d Details) ([]byte, error) {
 	t, err := template.New("page").Funcs(template.FuncMap{
 		"base": func(c bench.Comparison) string { return baseName(c, plain) },
 		"word": word, "passes": passes, "short": short, "signed": signed, "percent": percent, "p": pValue, "name": plainName, "missingWhy": missingWhy,
@@ -53,6 +58,8 @@ func HTML(b bench.Benchmark) ([]byte, error) {
 		"runFacts":    runFacts,
 		"runSignals":  runSignals,
 		"factsLegend": func() string { return factsLegend },
+		"classIs":     classText,
+		"scoreOf":     scoreText,
 		"firstHidden": func(n, most int) int { return max(0, n-most) },
 	}).Parse(pageHTML)
 	if err != nil {
@@ -62,14 +69,23 @@ func HTML(b bench.Benchmark) ([]byte, error) {
 	if err := t.Execute(&out, newSheet(b)); err != nil {
 		return nil, fmt.Errorf("report.html: %w", err)
 	}
+	if err := appendCells(&out, b, d); err != nil {
+		return nil, fmt.Errorf("report.html: %w", err)
+	}
 	return out.Bytes(), nil
+}
+
+// hashOf is the source of a content security policy that allows a text of the page itself.
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
 // A sheet is what the template shows.
 type sheet struct {
 	bench.Benchmark
 	CSS         template.CSS
-	Policy      string // content security policy: the style sheet of this page and nothing else
+	Policy      string // content security policy: the style sheet and the script of this page and nothing else
 	Title       string
 	Scripted    string
 	Sentences   []string
@@ -82,6 +98,9 @@ type sheet struct {
 	Scatter     []string // of the comparisons
 	HasFacts    bool
 	HasExcess   bool // of any arm over references
+	Quality     []chart
+	Correct     []scopeRow
+	Unhealthy   []bench.Assertion
 	Fell, Rose  []moved
 	Groups      []caseGroup
 	CasesHidden int
@@ -124,13 +143,13 @@ type caseCell struct {
 }
 
 func newSheet(b bench.Benchmark) sheet {
-	sum := sha256.Sum256([]byte(pageCSS))
 	p := sheet{
 		Benchmark: b, CSS: template.CSS(pageCSS),
-		Policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'",
+		Policy: "default-src 'none'; style-src " + hashOf(pageCSS) + "; script-src " + hashOf(pageJS) + "; base-uri 'none'; form-action 'none'",
 		Title:  title(b), Scripted: scripted(b), Sentences: sentences(b, plain), Coverage: coverageLine(b),
 		Rates: rates(b), Forest: forest(b), Strips: strips(b), Metrics: metricRows(b), Scatter: scatters(b, plain),
 		HasFacts: hasFacts(b), HasExcess: hasReference(b),
+		Quality: qualities(b), Correct: correctness(b), Unhealthy: unhealthy(b),
 		NotScored: b.Missing[:min(len(b.Missing), mostRows)], Method: method(b), Provenance: provenance(b),
 	}
 	for _, a := range b.Arms {
