@@ -24,6 +24,7 @@ import (
 
 var (
 	largeCells = flag.Int("cells", 0, "cells of the run that TestLargeRun measures; 0: it is skipped")
+	results    = flag.String("results", "", "absolute `folder` of results that TestReportPictures draws")
 	hurry      = flag.Bool("hurry", false, "fail when the first paint of a large report takes two seconds or more")
 )
 
@@ -36,7 +37,7 @@ type bed struct {
 // newBed makes results of two arms and five trials. word is put into every text that agents and suites write.
 func newBed(t testing.TB, cells int, word string) bed {
 	t.Helper()
-	b := bed{dir: t.TempDir(), m: result.Manifest{
+	b := bed{dir: inMemory(t), m: result.Manifest{
 		Suite: "made up" + word, Tool: "test", Seed: "1", Executor: "host", Created: time.Unix(1_790_000_000, 0).UTC(),
 		Conditions: []result.Condition{{ID: "without", Baseline: true}, {ID: "with" + word}},
 		Gate:       result.Gate{Alpha: 0.05, MarginPP: 2, MarginEqPP: 5, MDEMaxPP: 15, MinCoverage: 0.9, Claim: "suite", Underpowered: "warn"},
@@ -53,6 +54,16 @@ func newBed(t testing.TB, cells int, word string) bed {
 	}
 	b.write(t, word)
 	return b
+}
+
+// inMemory is a folder in memory where there is such a place: ten thousand cells on a disk that others use take minutes.
+func inMemory(t testing.TB) string {
+	dir, err := os.MkdirTemp("/dev/shm", "assay-report-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 func (b bed) write(t testing.TB, word string) {
@@ -252,15 +263,7 @@ func (s seen) check(t *testing.T, theme string) {
 // A report is read in a real browser: the grid filters and sorts, a cell opens by keyboard, and all of it is for everybody.
 func TestReportInABrowser(t *testing.T) {
 	b := newBed(t, 120, "")
-	pictures := ""
-	if *update {
-		abs, err := filepath.Abs("../../docs/img/report")
-		if err != nil {
-			t.Fatal(err)
-		}
-		pictures = abs
-	}
-	v := read(t, b.page(t), pictures)
+	v := read(t, b.page(t), "")
 	s := v.Themes["light"]
 	if s.Rows != 12 || !strings.HasPrefix(s.All, "12 of 12 cases fit") {
 		t.Errorf("%d rows; %s", s.Rows, s.All)
@@ -281,6 +284,31 @@ func TestReportInABrowser(t *testing.T) {
 	}
 	if v.Plain.Cases != 12 {
 		t.Errorf("without script the page shows %d cases", v.Plain.Cases)
+	}
+}
+
+// With -results, the pictures in docs/img are drawn again: of the report of these results, best those of the demo suite.
+func TestReportPictures(t *testing.T) {
+	if *results == "" {
+		t.Skip("call it with -results=DIR")
+	}
+	page, err := os.ReadFile(filepath.Join(*results, "report.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pictures, err := filepath.Abs("../../docs/img/report")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read(t, page, pictures)
+	drawn, err := filepath.Glob(pictures + "-*.png")
+	if err != nil || len(drawn) == 0 {
+		t.Fatalf("%v, %v", drawn, err)
+	}
+	for _, name := range drawn {
+		if info, err := os.Stat(name); err != nil || info.Size() > 300_000 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
 	}
 }
 
