@@ -80,6 +80,7 @@ bench: build ## speed, as ratios against a bare loop and a peer, of diff scope a
 	bin/bench verdicts
 	bin/bench places
 	bin/bench compare
+	$(GO) test ./internal/report -run TestLargeReportInABrowser -hurry -count=1 -v
 
 clean:
 	rm -rf bin $(OUT)

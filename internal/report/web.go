@@ -21,10 +21,11 @@ var pageJS string
 
 // How large report.html may become, and what is kept together in it, in bytes.
 const (
-	pageBudget  = 9_900_000 // a page stays below 10 MiB
-	shelfSize   = 384 << 10 // of the pages of cells that are packed together, before packing
-	smallBlock  = 16 << 10  // what is smaller is not packed
-	cellsAtOnce = 256       // that are read before they are packed
+	pageBudget    = 9_900_000 // a page stays below 10 MiB
+	shelfSize     = 384 << 10 // of the pages of cells that are packed together, before packing
+	smallBlock    = 16 << 10  // what is smaller is not packed
+	cellsAtOnce   = 256       // that are read before they are packed
+	mostReadCells = 10_000    // cells whose files are read: reading takes most of the time of a page
 )
 
 // Over gives all pages of a benchmark whose details are d: those that can show cells do.
@@ -61,7 +62,7 @@ type gridArm struct {
 
 // A gridCell is a cell of the grid with what is known of it.
 type gridCell struct {
-	run  bench.Run
+	run  *bench.Run
 	rank int // who comes first when there is no room for all
 	row  [7]int
 }
@@ -115,22 +116,23 @@ func (g *grid) lay(b bench.Benchmark, cases map[string]int, arms map[bench.ArmID
 	}
 	var out []*gridCell
 	ran := make(map[cellID]bool, len(b.Runs))
-	put := func(r bench.Run) {
+	put := func(r *bench.Run) {
 		i, known := cases[r.Case]
 		a, ok := arms[r.Arm()]
 		if !known || !ok {
 			return
 		}
 		state := number(states, &g.States, join(" ", string(r.Status), clean(cmp.Or(r.Class, r.Reason), nameSize)))
-		out = append(out, &gridCell{r, rankOf(r, fell[r.Case]), [7]int{i, a, r.Trial, number(phases, &g.Phases, clean(cmp.Or(r.Phase, "screen"), nameSize)), state, -1, 0}})
+		out = append(out, &gridCell{r, rankOf(*r, fell[r.Case]), [7]int{i, a, r.Trial, number(phases, &g.Phases, clean(cmp.Or(r.Phase, "screen"), nameSize)), state, -1, 0}})
 	}
-	for _, r := range b.Runs {
+	for i := range b.Runs {
+		r := &b.Runs[i]
 		ran[cellID{r.Case, r.Arm(), r.Trial}] = true
 		put(r)
 	}
 	for _, m := range b.Missing {
 		if !ran[cellID{m.Case, m.Arm(), m.Trial}] {
-			put(bench.Run{Case: m.Case, Harness: m.Harness, Model: m.Model, Condition: m.Condition, Trial: m.Trial,
+			put(&bench.Run{Case: m.Case, Harness: m.Harness, Model: m.Model, Condition: m.Condition, Trial: m.Trial,
 				Status: result.Status(m.Status), Class: m.Class, Reason: m.Reason, Detail: m.Detail})
 		}
 	}
@@ -158,8 +160,14 @@ func rankOf(r bench.Run, fell bool) int {
 func (g *grid) shelve(cells []*gridCell, d Details, room int) (shelves [][]byte, err error) {
 	order := slices.Clone(cells)
 	slices.SortStableFunc(order, func(x, y *gridCell) int { return x.rank - y.rank })
-	placed := 0
+	placed, read := 0, 0
+	if d != nil && len(order) > mostReadCells {
+		g.Cut = fmt.Sprintf("%d of %d cells are here without conversation, patch and logs: passed trials last. %s", len(order)-mostReadCells/cellsAtOnce*cellsAtOnce, len(order), theRest)
+	}
 	for batch := range slices.Chunk(order, cellsAtOnce) {
+		if read += len(batch); read > mostReadCells && d != nil {
+			d = untold{}
+		}
 		pages, err := readCells(batch, d)
 		if err != nil {
 			return nil, err
@@ -171,8 +179,7 @@ func (g *grid) shelve(cells []*gridCell, d Details, room int) (shelves [][]byte,
 				return nil, err
 			}
 			if room -= len(block); room < 0 {
-				g.Cut = fmt.Sprintf("%d of %d cells have no page here, since the file would grow too large: passed trials first. The folder of the results holds all of them, "+
-					"and assay trace prints them.", len(order)-placed, len(order))
+				g.Cut = fmt.Sprintf("%d of %d cells have no page here, since the file would grow too large; those that did not pass came first. %s", len(order)-placed, len(order), theRest)
 				return shelves, nil
 			}
 			for i, c := range batch[:n] {
@@ -183,6 +190,18 @@ func (g *grid) shelve(cells []*gridCell, d Details, room int) (shelves [][]byte,
 		}
 	}
 	return shelves, nil
+}
+
+// theRest says where to look for what a page leaves out.
+const theRest = "The folder of the results holds all of it, and assay trace prints it."
+
+// untold are the details of cells whose files are not read.
+type untold struct{}
+
+func (untold) Cell(r bench.Run) (Cell, error) {
+	c := brief(r)
+	c.Cut = append(c.Cut, "Conversation, patch and logs are not here: the run has too many cells. "+theRest)
+	return c, nil
 }
 
 // fits is how many pages go onto one shelf: at least one.
@@ -203,7 +222,7 @@ func readCells(batch []*gridCell, d Details) ([][]byte, error) {
 	for w := range runtime.GOMAXPROCS(0) {
 		readers.Go(func() {
 			for i := w; i < len(batch); i += runtime.GOMAXPROCS(0) {
-				pages[i], faults[i] = json.Marshal(pageOf(batch[i].run, d))
+				pages[i], faults[i] = json.Marshal(pageOf(*batch[i].run, d))
 			}
 		})
 	}
