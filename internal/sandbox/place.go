@@ -170,8 +170,13 @@ func (s *Sandbox) layTrees(ctx context.Context, dir string, src *Source) error {
 	return src.git.lay(ctx, root, ".git", s.umasked)
 }
 
+// clearWork empties the work folder. The folder itself stays: the executor has it open.
 func (p *Place) clearWork() error {
-	return errors.Join(RemoveAll(p.Work), os.Mkdir(p.Work, 0o755))
+	entries, err := os.ReadDir(p.Work)
+	for _, e := range entries {
+		err = errors.Join(err, RemoveAll(filepath.Join(p.Work, e.Name())))
+	}
+	return err
 }
 
 // wrap gives an error its class, unless it has one.
