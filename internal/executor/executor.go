@@ -157,6 +157,16 @@ var Kinds = []Kind{
 		SeparateStderr: true,
 		Networks:       []string{"none", "open"},
 		Limits:         "hard",
+		Runs: "Each place is made by a process of Harbor 0.25 of its own, to which Assay speaks by JSON lines over its standard input " +
+			"and output. Its folders go there with the first command and come back when they are measured. The page on this executor " +
+			"(executors-harbor.md) tells which backends were tried: docker alone.",
+		Holds: []string{
+			"Commands run as user 65532 without capabilities and cannot gain any. A line of shell that runs as root keeps their streams " +
+				"apart and within bounds, ends all that they left behind, and reports.",
+			"On docker and podman a place has no network, and an image is never fetched. Elsewhere only --network open is taken.",
+			"A place that does not obey is deleted. When Assay or Harbor is killed, the next run removes what was left on this host.",
+			"Harbor gets the credentials of its own backend and no keys of models.",
+		},
 		Isolation: "Places are made by Harbor, whose backend decides what walls they have. Commands run there as a user without " +
 			"powers, and no place reaches the model gateway.",
 		Keys:   "container",
