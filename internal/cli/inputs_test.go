@@ -84,7 +84,7 @@ func TestInputFaults(t *testing.T) {
 		{"margin-pp", "2 %", "not a number"},
 		{"shards", "257", "it may be auto or a number from 1 to 256"},
 		{"shards", "0", "it may be auto or a number from 1 to 256"},
-		{"executor", "docker", "it may be host"},
+		{"executor", "vm", "it may be host"},
 		{"baseline", "yesterday", "give auto, paired, merge-base, none"},
 		{"baseline-max-age", "-1d", "a number of days or hours"},
 		{"baseline-max-age", "0h", "a number of days or hours"},
