@@ -26,7 +26,7 @@ $(BIN):
 	$(GO) build -trimpath -ldflags '-s -w' -o $(BIN) ./cmd/assay
 
 test: ## all tests, with the race detector where there is a C compiler for it
-	$(GO) test $(shell ./tools/race.sh) $(ARGS) ./...
+	$(GO) test $(shell ./tools/race.sh) -timeout 30m $(ARGS) ./...
 
 check: ## everything that reads the code without running it
 	@test -z "$$(gofmt -l cmd internal tools)" || { gofmt -l cmd internal tools; echo "run gofmt -w on these files"; exit 1; }
