@@ -264,6 +264,11 @@ func FuzzPages(f *testing.F) {
 		f.Add(s, uint8(i))
 	}
 	b := demo(f)
+	plain, err := HTML(poison(b, "plain"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	scripts := strings.Count(string(plain), "<script")
 	f.Fuzz(func(t *testing.T, s string, state uint8) {
 		bad := poison(b, s)
 		all := poisoned(bad, s)
@@ -274,8 +279,40 @@ func FuzzPages(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if lower := strings.ToLower(string(page)); strings.Count(lower, "<script") > 0 || strings.Count(lower, "<img") > 0 {
-			t.Errorf("%q reached the page as markup", s)
+		if n := checkScripts(t, page); n != scripts || strings.Contains(strings.ToLower(string(page)), "<img") {
+			t.Errorf("%q reached the page as markup: %d scripts, want %d", s, n, scripts)
 		}
 	})
+}
+
+// script is an element of a script, with its attributes and its text.
+var script = regexp.MustCompile(`(?s)<script([^>]*)>(.*?)</script>`)
+
+// ourBlock are the attributes of a block of data.
+var ourBlock = regexp.MustCompile(`^ type="application/json" id="(grid-data|cells-\d+)"( data-packed)?$`)
+
+// checkScripts counts the scripts of a page: blocks of data in ASCII, and at the end the one that the policy of the page allows.
+func checkScripts(t *testing.T, page []byte) int {
+	t.Helper()
+	found := script.FindAllStringSubmatch(string(page), -1)
+	lower := strings.ToLower(string(page))
+	if n := strings.Count(lower, "<script"); n != len(found) || n == 0 || n != strings.Count(lower, "</script") {
+		t.Fatalf("%d scripts begin, %d end, %d are whole", n, strings.Count(lower, "</script"), len(found))
+	}
+	for _, s := range found[:len(found)-1] {
+		if !ourBlock.MatchString(s[1]) {
+			t.Errorf("a script that is not ours: <script%s>", s[1])
+		}
+		if i := strings.IndexFunc(s[2], func(r rune) bool { return r < ' ' && r != '\n' || r >= 0x7f }); i >= 0 {
+			t.Errorf("<script%s> holds %q", s[1], s[2][i:min(len(s[2]), i+8)])
+		}
+	}
+	last := found[len(found)-1]
+	if last[1] != "" || last[2] != pageJS {
+		t.Errorf("the last script is not that of the page: <script%s>", last[1])
+	}
+	if policy := "script-src " + hashOf(last[2]) + ";"; !strings.Contains(html.UnescapeString(string(page)), policy) {
+		t.Errorf("the page does not allow its own script alone: %s", policy)
+	}
+	return len(found)
 }

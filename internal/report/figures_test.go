@@ -85,8 +85,8 @@ func TestShapes(t *testing.T) {
 
 var (
 	picture = regexp.MustCompile(`<svg role="img" aria-labelledby="([^"]+)"><title id="([^"]+)">([^<]*)</title>`)
-	named   = regexp.MustCompile(`\sid="([^"]+)"`)
-	labels  = regexp.MustCompile(`aria-labelledby="([^"]+)"`)
+	named   = regexp.MustCompile(`\sid="([^"]+)"|\bid: '([^']+)'`) // in the page, and what its script makes
+	labels  = regexp.MustCompile(`aria-labelledby="([^"]+)"|'aria-labelledby': '([^']+)'`)
 )
 
 // Every picture has its numbers as text, under a name of its own.
@@ -98,14 +98,15 @@ func TestPicturesHaveText(t *testing.T) {
 	}
 	text, ids := string(page), make(map[string]bool)
 	for _, id := range named.FindAllStringSubmatch(text, -1) {
-		if ids[id[1]] {
-			t.Errorf("two things are named %s", id[1])
+		name := id[1] + id[2]
+		if ids[name] {
+			t.Errorf("two things are named %s", name)
 		}
-		ids[id[1]] = true
+		ids[name] = true
 	}
 	for _, label := range labels.FindAllStringSubmatch(text, -1) {
-		if !ids[label[1]] {
-			t.Errorf("nothing is named %s", label[1])
+		if name := label[1] + label[2]; !ids[name] {
+			t.Errorf("nothing is named %s", name)
 		}
 	}
 	found := picture.FindAllStringSubmatch(text, -1)

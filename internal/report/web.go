@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"unicode/utf16"
 
 	"github.com/assay-ci/assay/internal/bench"
 	"github.com/assay-ci/assay/internal/result"
@@ -71,7 +72,7 @@ type gridCell struct {
 func newGrid(b bench.Benchmark) (grid, []*gridCell) {
 	g := grid{Cases: []string{}, Phases: []string{"screen"}, States: []string{}}
 	for _, a := range b.Arms {
-		g.Arms = append(g.Arms, gridArm{plainName(a.Harness, a.Model, a.Condition), plainName(a.Condition), []string{a.Harness, a.Model, a.Condition}, a.Baseline})
+		g.Arms = append(g.Arms, gridArm{plainName(a.Harness, a.Model, a.Condition), plainName(a.Condition), []string{shown(a.Harness, evidenceHTML), shown(a.Model, evidenceHTML), shown(a.Condition, evidenceHTML)}, a.Baseline})
 	}
 	arms, cases := make(map[bench.ArmID]int), make(map[string]int)
 	for i, a := range b.Arms {
@@ -244,9 +245,12 @@ func pageOf(r bench.Run, d Details) Cell {
 }
 
 // newBlock is a block of data for the page's script. No text in it can end it: in JSON that Go writes, no < stands for itself.
+// What is not packed is ASCII alone, so that whoever reads the file itself is not deceived by what cannot be seen.
 func newBlock(id string, data []byte) ([]byte, error) {
 	packed := ""
-	if len(data) > smallBlock {
+	if len(data) <= smallBlock {
+		data = asciiJSON(data)
+	} else {
 		var out bytes.Buffer
 		z := gzip.NewWriter(&out)
 		if _, err := z.Write(data); err != nil {
@@ -258,6 +262,24 @@ func newBlock(id string, data []byte) ([]byte, error) {
 		packed, data = " data-packed", []byte(base64.StdEncoding.EncodeToString(out.Bytes()))
 	}
 	return fmt.Appendf(nil, "<script type=\"application/json\" id=%q%s>%s</script>\n", id, packed, data), nil
+}
+
+// asciiJSON is a JSON text with every character beyond ASCII, and the one of ASCII that JSON leaves and nobody sees, as its
+// number. Such characters stand in strings alone, where that changes nothing.
+func asciiJSON(data []byte) []byte {
+	out := make([]byte, 0, len(data))
+	for _, r := range string(data) {
+		switch {
+		case r < 0x7f:
+			out = append(out, byte(r))
+		case r <= 0xffff:
+			out = fmt.Appendf(out, "\\u%04x", r)
+		default:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, "\\u%04x\\u%04x", high, low)
+		}
+	}
+	return out
 }
 
 // appendCells writes the cells behind the page, and the script that shows them.
