@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -464,6 +465,9 @@ func cellFacts(run bench.Run, r *result.Result) [][2]string {
 	}
 	add("condition", conditionFact(r.ConditionHeld()))
 	add("egress", egressFact(r.Egress))
+	add("hidden assets", hiddenFact(r.Contamination))
+	add("secrets taken out", redactedFact(r.Redacted))
+	add("layout", clean(r.Layout, nameSize))
 	add("places and setup", took(r.Took.Place))
 	add("grading", took(r.Took.Grade))
 	add("whole cell", took(r.Took.Total))
@@ -508,6 +512,30 @@ func egressFact(e *result.Egress) string {
 		return clean(e.Policy+", not proven", nameSize)
 	}
 	return clean(fmt.Sprintf("%s, proven: interfaces %s, %d routes beyond loopback, canary %s", e.Policy, join(" ", e.Interfaces...), e.Routes, e.Canary), evidenceHTML)
+}
+
+// hiddenFact tells how far it is proven that the agent did not have the hidden assets of its case; empty when there were none.
+func hiddenFact(c *result.Contamination) string {
+	if c == nil {
+		return ""
+	}
+	text := fmt.Sprintf("proven: the agent had none of them, %d %s looked for", c.Files, plural(c.Files, "file", "files"))
+	switch {
+	case c.Proven && !c.Prevents:
+		text += "; it could read the files of the host, so this may miss one that it looked for"
+	case !c.Proven:
+		text = "not proven: " + join(" ", c.Why...)
+	}
+	return clean(text, evidenceHTML)
+}
+
+// redactedFact tells from which files of the cell secrets were taken out, and how many; empty when none were.
+func redactedFact(found map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		parts = append(parts, fmt.Sprintf("%d in %s", found[name], name))
+	}
+	return clean(strings.Join(parts, ", "), evidenceHTML)
 }
 
 // scopeLines are the facts of the change of a cell, its files among them.

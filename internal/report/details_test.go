@@ -109,3 +109,17 @@ func TestNoRoomForAllCells(t *testing.T) {
 		}
 	}
 }
+
+func TestHiddenFact(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]*result.Contamination{
+		"": nil,
+		"proven: the agent had none of them, 1 file looked for":                                                                                {Proven: true, Prevents: true, Files: 1},
+		"proven: the agent had none of them, 2 files looked for; it could read the files of the host, so this may miss one that it looked for": {Proven: true, Files: 2},
+		"not proven: One. Two.": {Why: []string{"One.", "Two."}, Prevents: true, Files: 2},
+	} {
+		if got := hiddenFact(c); got != want {
+			t.Errorf("%+v: %q, want %q", c, got, want)
+		}
+	}
+}

@@ -119,6 +119,9 @@ func madeUpResult(random *rand.Rand, c plan.Cell, word string) result.Result {
 		Files: []diffscope.Row{{Path: "src/x.go" + word, Status: "modified", LinesAdded: ptr(1), LinesRemoved: ptr(1)}}}
 	r.Agent = result.Agent{Stop: trace.StopEndTurn, Detail: word, FinalText: word, Turns: ptr(3), Usage: &trace.Usage{Input: ptr(int64(1200)), Output: ptr(int64(300)), CostUSD: &cost}}
 	r.Egress = &result.Egress{Policy: "none", Proven: true, Interfaces: []string{"lo" + word}, Canary: "unreached"}
+	r.Contamination = &result.Contamination{Why: []string{"The tree held a hidden file." + word}, Files: 2}
+	r.Redacted = map[string]int{"trace.jsonl": 2, "agent.log": 1}
+	r.Layout = "overlay"
 	r.Earlier = []result.Attempt{{Attempt: 1, Status: result.Errored, Class: trace.ClassModelAPI, Detail: "overloaded" + word}}
 	r.Findings = []result.Finding{{Kind: "kind", Path: word, Text: word}}
 	r.Took = result.Durations{Agent: time.Duration(random.IntN(90)) * time.Second, Total: time.Minute}
@@ -277,7 +280,8 @@ func TestReportInABrowser(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"Repair the weekly report.", "Where are the dates made?", "rm -rf build", "→ denied, policy 1", "Which day?", "Monday", "overloaded",
-		"tokens: ", "ok, exit 0", "It is repaired.", "+new ", "files touched 1", "tests pass", "evidence", "a line", "none, proven", "cells/case-00000/"} {
+		"tokens: ", "ok, exit 0", "It is repaired.", "+new ", "files touched 1", "tests pass", "evidence", "a line", "none, proven",
+		"not proven: The tree held a hidden file.", "1 in agent.log, 2 in trace.jsonl", "overlay", "cells/case-00000/"} {
 		if !strings.Contains(s.Dialog, want) {
 			t.Errorf("the cell does not show %q", want)
 		}
