@@ -21,8 +21,8 @@ func TestA24EverySplit(t *testing.T) {
 	t.Parallel()
 	r := New([]Secret{{Name: "OTHER", Value: "another-secret-entirely"}, {Name: "KEY", Value: canaryValue}})
 	encodings := redacttest.Encodings()
-	if len(encodings) != 20 {
-		t.Errorf("there are %d encodings, want 20", len(encodings))
+	if len(encodings) != 21 {
+		t.Errorf("there are %d encodings, want 21", len(encodings))
 	}
 	for _, e := range encodings {
 		t.Run(e.Name, func(t *testing.T) {
@@ -53,6 +53,42 @@ func TestA24EverySplit(t *testing.T) {
 				}
 			}
 			checkGone(t, "byte by", 1, byByte(r, text))
+		})
+	}
+}
+
+// TestA24EveryCut writes the beginning of a secret in each encoding, however much of it is left before a cut mark, as it is
+// and within JSON. No eight bytes of its beginning are left, nor of its end where it is written backwards.
+func TestA24EveryCut(t *testing.T) {
+	t.Parallel()
+	r := New([]Secret{{Name: "OTHER", Value: "sk-canaries"}, {Name: "KEY", Value: canaryValue}})
+	parts := []string{canaryValue[:minLength], canaryValue[len(canaryValue)-minLength:]}
+	for _, e := range redacttest.Encodings() {
+		t.Run(e.Name, func(t *testing.T) {
+			t.Parallel()
+			whole, masked := e.Encode(canaryValue), 0
+			for end := range len(whole) {
+				for _, mark := range []string{"…", "\n[… 7 bytes left out …]\n"} {
+					text := "the key: " + whole[:end] + mark
+					quoted, err := json.Marshal(text)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, text := range []string{text, string(quoted)} {
+						out := r.String(text)
+						if found := redacttest.Find(out, parts...); len(found) > 0 {
+							t.Errorf("cut at %d: %v find a part in %q", end, found, out)
+						}
+						if byByte(r, text) != out {
+							t.Errorf("cut at %d: byte by byte it is not %q", end, out)
+						}
+						masked += strings.Count(out, "[redacted:KEY]")
+					}
+				}
+			}
+			if masked < len(whole) {
+				t.Errorf("there are only %d marks", masked)
+			}
 		})
 	}
 }

@@ -88,6 +88,14 @@ func (m *matcher) next(at int32, c byte) int32 {
 	return m.first[c]
 }
 
+// owner is a secret to which the beginning of a form belongs.
+func (m *matcher) owner(at int32) int32 {
+	for m.states[at].child != 0 {
+		at = m.states[at].child
+	}
+	return m.states[at].secret
+}
+
 func (m *matcher) begin(c, d byte) {
 	pair := uint(c)<<8 | uint(d)
 	m.pairs[pair>>6] |= 1 << (pair & 63)

@@ -10,7 +10,8 @@
 // text it begins), in hex, percent-encoded, with the escapes of JSON, C or a shell, quoted for a shell, as HTML, and
 // reversed; in each of them also across line breaks, and across the borders of what was written at once. Nothing is
 // guessed: a text that merely looks like a secret stays. Encodings of encodings (but for strings of JSON, in which any
-// may stand), compressed text and escaped characters beyond U+FFFF are not found, nor is a secret that was cut in two before it came here.
+// may stand), compressed text and escaped characters beyond U+FFFF are not found. Of a secret that was cut in
+// two before it came here, the beginning is found where an ellipsis marks the cut (abc… or abc[…); the end is not.
 //
 // Line breaks within a secret are kept behind its mark, so lines keep their numbers.
 package redact
@@ -200,7 +201,12 @@ func forms(value string) []string {
 		}
 	}
 	slices.Sort(list)
-	return slices.DeleteFunc(slices.Compact(list), func(f string) bool { return len(f) < minLength })
+	list = slices.DeleteFunc(slices.Compact(list), func(f string) bool { return len(f) < minLength })
+	// In JSON, behind a backslash that is no part of it, its first letter is taken for that of an escape: a line break is gone.
+	if f := unbroken(unescaped(backslash, `\`+v)); len(f) >= minLength-1 {
+		list = append(list, f)
+	}
+	return list
 }
 
 // encodedAt is the part of the base64 form of value that does not depend on what stands around it, when the number of

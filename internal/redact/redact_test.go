@@ -92,6 +92,7 @@ func TestMarks(t *testing.T) {
 		{Name: "SHORT", Value: "1234567"}, {Name: "EMPTY"}, {Name: "BROKEN", Value: "\n\n\nabc\n\n\n\n\n"},
 		{Name: "A", Value: "aaaabbbb"}, {Name: "B", Value: "bbbbcccc"}, {Name: "LONG", Value: "aaaabbbbdddd"},
 		{Name: "od]d\nname", Value: "oddsecret"}, {Name: "PEM", Value: pem}, {Name: "RUN", Value: "zzzzzzzz"},
+		{Name: "N", Value: `no"escape<`},
 	})
 	tests := []struct{ name, in, out string }{
 		{"nothing", "a text without any", "a text without any"},
@@ -106,6 +107,11 @@ func TestMarks(t *testing.T) {
 		{"a key in a patch", "+" + strings.ReplaceAll(pem, "\n", "\n+"), "+-----BEGIN KEY-----\n+[redacted:PEM]\n+[redacted:PEM]\n+-----END KEY-----\n+"},
 		{"one that overlaps itself", "<" + strings.Repeat("z", 100_000) + ">", "<[redacted:RUN]>"},
 		{"backslashes without end", "aaaa" + strings.Repeat(`\`, 1000) + "bbbb", "aaaa" + strings.Repeat(`\`, 1000) + "bbbb"},
+		{"a beginning before a cut", "<aaaabbbbdd…", "<[redacted:LONG]…"},
+		{"a beginning before a cut in brackets", "<aaaabbbbdd\n[… 9 bytes left out …]", "<[redacted:LONG]\n[… 9 bytes left out …]"},
+		{"a beginning before another sign", "<oddsecre— oddsecre[0] oddsecre[”", "<oddsecre— oddsecre[0] oddsecre[”"},
+		{"too little before a cut", "<oddsecr…", "<oddsecr…"},
+		{"one that begins like an escape", `{"x":"a\\no\"escape\u003c"}`, `{"x":"a\\n[redacted:N]"}`},
 		{"bytes that are no text", "\xff\xfe\x00aaaabbbb\x80", "\xff\xfe\x00[redacted:A]\x80"},
 	}
 	for _, tt := range tests {

@@ -69,7 +69,7 @@ func (s *scanner) feed(p []byte) error {
 // resting says that no view is in the middle of something.
 func (s *scanner) resting() bool {
 	for _, v := range s.views {
-		if v.state != 0 || v.text.pending() {
+		if !v.resting() {
 			return false
 		}
 	}
@@ -81,7 +81,7 @@ func (s *scanner) look(p []byte) (int, error) {
 	n := 0
 	for n < len(p) && (n == 0 || !s.resting()) {
 		for _, v := range s.views {
-			v.text.read(p[n], s.pos+int64(n))
+			v.read(p[n], s.pos+int64(n))
 		}
 		n++
 	}

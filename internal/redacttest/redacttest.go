@@ -38,6 +38,7 @@ func Encodings() []Encoding {
 		{"shell-backslash", preceding("\"'\\$` &|;<>()=*?[]#~!{}^"), unquoted},
 		{"html", html.EscapeString, html.UnescapeString},
 		{"reversed", reversed, reversed},
+		{"folded", broken, unfolded},
 	}
 	for _, alphabet := range []struct {
 		name  string
@@ -138,6 +139,33 @@ func reversed(s string) string {
 	b := []byte(s)
 	slices.Reverse(b)
 	return string(b)
+}
+
+// line is how many bytes of a broken secret stand on a line.
+const line = 5
+
+// broken writes a secret over several lines. What folds white space before secrets are taken out turns it into words.
+func broken(s string) string {
+	var b strings.Builder
+	for part := range slices.Chunk([]byte(s), line) {
+		b.Write(append(part, '\n'))
+	}
+	return b.String()
+}
+
+// unfolded joins such lines and words again, wherever in the text they begin.
+func unfolded(text string) string {
+	var out strings.Builder
+	for from := range min(line+1, len(text)) {
+		for part := range slices.Chunk([]byte(text[from:]), line+1) {
+			if len(part) > line && (part[line] == ' ' || part[line] == '\n') {
+				part = part[:line]
+			}
+			out.Write(part)
+		}
+		out.WriteByte('\n')
+	}
+	return out.String()
 }
 
 // unhex reads every run of hex digits, from its first digit and from its second.
