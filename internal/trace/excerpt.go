@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -49,8 +50,9 @@ func (x *Excerpt) Write(p []byte) (int, error) {
 // Size returns how many bytes were written.
 func (x *Excerpt) Size() int64 { return x.size }
 
-// String returns the excerpt as text: invalid UTF-8 is repaired, and no character is cut in two. An Excerpt that keeps a
-// head says in a note how many bytes it left out; one that keeps the tail only is silent about it.
+// String returns the excerpt as text: invalid UTF-8 is repaired, and no character is cut in two. The tail
+// begins with a whole word, unless the one before it is very long. An Excerpt that keeps a head says in a note how many bytes
+// it left out; one that keeps the tail only is silent about it.
 func (x *Excerpt) String() string {
 	last := x.last[max(0, len(x.last)-x.tail):]
 	left := x.size - int64(len(x.first)) - int64(len(last))
@@ -58,12 +60,22 @@ func (x *Excerpt) String() string {
 		return text(append(x.first[:len(x.first):len(x.first)], last...))
 	}
 	last = last[partialStart(last):]
+	last = last[cutWord(last, min(mostCut, x.tail/2)):]
 	if x.head == 0 {
 		return text(last)
 	}
 	first := x.first[:len(x.first)-partialEnd(x.first)]
 	left = x.size - int64(len(first)) - int64(len(last))
 	return text(first) + fmt.Sprintf("\n[… %d bytes left out …]\n", left) + text(last)
+}
+
+// mostCut is the length in bytes of a word up to which its end is dropped when its beginning was.
+const mostCut = 256
+
+// cutWord returns the number of bytes at the start of b that end a word cut in two: 0 when it is longer than most. The end
+// of a secret would stand there, which no redactor knows; its beginning is known by the note behind it.
+func cutWord(b []byte, most int) int {
+	return max(0, bytes.IndexAny(b[:min(len(b), most)], " \t\r\n"))
 }
 
 func text(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }

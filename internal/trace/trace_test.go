@@ -421,6 +421,20 @@ func TestTailKeepsTheEnd(t *testing.T) {
 	})
 }
 
+// TestTailBeginsWithAWord shows that nothing is left of a word that was cut in two, since it may have been a secret.
+func TestTailBeginsWithAWord(t *testing.T) {
+	t.Parallel()
+	tail, excerpt := trace.NewTail(40), trace.NewExcerpt()
+	io.WriteString(tail, "the key is sk-0123456789abcdef and it was refused twice")
+	io.WriteString(excerpt, strings.Repeat("x", 100_000)+"sk-0123456789abcdef "+strings.Repeat("y ", (16<<10-64-10)/2))
+	if got := tail.String(); got != " and it was refused twice" {
+		t.Errorf("the tail is %q", got)
+	}
+	if got := excerpt.String(); strings.Contains(got, "abcdef") || !strings.Contains(got, "…]\n y y") {
+		t.Errorf("the tail of the excerpt begins with %q", got[48<<10:][:60])
+	}
+}
+
 func TestKindOfTool(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]trace.ToolKind{
