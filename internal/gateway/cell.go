@@ -18,6 +18,7 @@ const (
 	maxFailures   = 5           // in a row, then the cell is ended
 	maxFailing    = time.Minute // without a success, then the cell is ended
 	maxUnmeasured = 3           // answers that did not tell what they used, under a cost limit
+	maxDetail     = 500         // bytes of what a fault says
 	maxRemarks    = 20          // warnings in the trace about requests that make no sense
 	maxTalks      = 256         // sub-agents that are told apart
 )
@@ -382,7 +383,7 @@ func (c *Cell) clean(text string) string {
 // settle books a call that has ended. The refusal, if it has one, is what the client is to be told instead of a failure.
 func (c *Cell) settle(k *call) *Refusal {
 	if k.fault != nil {
-		k.fault.Detail = c.clean(k.scrub.all(k.fault.Detail))
+		k.fault.Detail = cutTo(folded(c.clean(k.scrub.all(k.fault.Detail))), maxDetail)
 	}
 	answered := k.status >= 200 && k.status < 300
 	whole := answered && !k.cut && k.fault == nil

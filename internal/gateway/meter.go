@@ -356,15 +356,16 @@ type apiError struct {
 	Message string   `json:"message"`
 }
 
-// fault is the error as a fault. status is that of HTTP; 0 when the error came in the middle of an answer.
+// fault is the error as a fault, whose detail is as the provider wrote it until a call is settled: a secret that stands over
+// line breaks, or would be cut in two, is found before it is folded and cut. status is that of HTTP; 0 when the error came in the middle of an answer.
 func (e *apiError) fault(status int) *trace.Fault {
-	said := strings.Join(strings.Fields(e.Message), " ")
+	said := strings.TrimSpace(e.Message)
 	if said == "" {
 		said = strings.TrimSpace(e.ErrType + " " + string(e.Code))
 	}
 	class := classOf(status, strings.ToLower(e.ErrType+" "+string(e.Code)+" "+e.State), strings.ToLower(e.Message))
 	return &trace.Fault{
-		Class: class, HTTP: status, Detail: cutTo(said, 500),
+		Class: class, HTTP: status, Detail: said,
 		Retryable: class == trace.ClassModelLimit || class == trace.ClassModelAPI,
 	}
 }

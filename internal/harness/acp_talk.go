@@ -563,13 +563,20 @@ func refused(e acpError) bool {
 	return strings.Contains(e.text(), "content_filter")
 }
 
-// text is what an error says in words, on one line.
+// maxErrorText is how many bytes of an error are kept.
+const maxErrorText = 2000
+
+// text is what an error says in words.
 func (e acpError) text() string {
 	var d struct {
 		Message string `json:"message"`
 	}
 	json.Unmarshal(e.Data, &d) // of another shape: it has no words
-	return fmt.Sprintf("%.2000s", oneLine(e.Message+" "+d.Message))
+	said := printable(e.Message + " " + d.Message)
+	if len(said) > maxErrorText {
+		said = strings.ToValidUTF8(said[:maxErrorText], "") + "…" // the mark by which a secret that is cut here is found
+	}
+	return said
 }
 
 // faultOf says what kind of fault an error of the agent tells of.

@@ -165,7 +165,7 @@ func (c *codexTalker) failed(s *session, text string) {
 		c.fault(s, text)
 	}
 	f := codexFault(text)
-	c.said.Stop, c.said.Class, c.said.Detail = trace.StopError, f.Class, oneLine(text)
+	c.said.Stop, c.said.Class, c.said.Detail = trace.StopError, f.Class, printable(text)
 	switch {
 	case strings.Contains(text, "content_filter"):
 		c.said.Stop, c.said.Class = trace.StopRefusal, ""

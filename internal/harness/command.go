@@ -197,16 +197,22 @@ func ending(ctx context.Context, l Limits, ex executor.Exit, complaint string) O
 			o.Class = trace.ClassHarnessConfig // the program cannot be started, or a wrapper did not find it
 		}
 		o.Detail = fmt.Sprintf("exit %d", ex.Code)
-		if said := oneLine(complaint); said != "" {
+		if said := printable(complaint); said != "" {
 			o.Detail += ": " + said
 		}
 	}
 	return o
 }
 
-// oneLine folds white space and control characters, so that a foreign text can stand in a sentence of ours.
-func oneLine(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+// printable is a foreign text without control characters. Its white space stays: a secret that was broken over lines is
+// found only where the breaks still are, so texts are folded when they are shown, after secrets were taken out.
+func printable(s string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && !unicode.IsSpace(r) {
+			return ' '
+		}
+		return r
+	}, s))
 }
 
 func warning(detail string) trace.Event {

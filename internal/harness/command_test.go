@@ -45,7 +45,7 @@ func TestCommandDerivesItsOutcome(t *testing.T) {
 		{"exit 7 never passes", "all passed", "", executor.Exit{Code: 7},
 			harness.Outcome{Stop: "error", Class: "harness_crash", Detail: "exit 7", Exit: &seven, Answered: true, FinalText: "all passed"}},
 		{"exit 7 and why", "", "Traceback:\n\tboom\x1b[0m\n", executor.Exit{Code: 7},
-			harness.Outcome{Stop: "error", Class: "harness_crash", Detail: "exit 7: Traceback: boom [0m", Exit: &seven, Answered: true}},
+			harness.Outcome{Stop: "error", Class: "harness_crash", Detail: "exit 7: Traceback:\n\tboom [0m", Exit: &seven, Answered: true}},
 		{"no such program", "", "assay: x: not found\n", executor.Exit{Code: 127},
 			harness.Outcome{Stop: "error", Class: "harness_config", Detail: "exit 127: assay: x: not found", Exit: code(127), Answered: true}},
 		{"not executable", "", "", executor.Exit{Code: 126}, harness.Outcome{Stop: "error", Class: "harness_config", Detail: "exit 126", Exit: code(126)}},

@@ -104,7 +104,7 @@ func (o *Outcome) byProcess(ex executor.Exit, a account, complaint string) {
 	if a.LastFault != nil {
 		o.Class = a.LastFault.Class
 		o.Detail += ": " + a.LastFault.Detail
-	} else if said := oneLine(complaint); said != "" {
+	} else if said := printable(complaint); said != "" {
 		o.Detail += ": " + said
 	}
 }

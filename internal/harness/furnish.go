@@ -41,7 +41,7 @@ func lay(ctx context.Context, t Task, what, stdin, line string, args ...string) 
 		Timeout: time.Minute,
 	})
 	if err == nil && (ex.Code != 0 || ex.Signal != "") && ctx.Err() == nil {
-		err = fmt.Errorf("exit %d: %s", ex.Code, oneLine(said.String()))
+		err = fmt.Errorf("exit %d: %s", ex.Code, printable(said.String()))
 	}
 	if err != nil {
 		return fmt.Errorf("lay %s: %w", what, err)

@@ -278,7 +278,7 @@ func (g *geminiTalker) fault(l geminiLine) {
 	case strings.HasPrefix(l.Message, "Loop detected"):
 		g.account.Stop, g.account.Detail = trace.StopMaxTurns, "loop_detected"
 	case strings.HasPrefix(l.Message, "Maximum session turns"):
-		g.account.Stop, g.account.Detail = trace.StopMaxTurns, oneLine(l.Message)
+		g.account.Stop, g.account.Detail = trace.StopMaxTurns, printable(l.Message)
 	case l.Severity == "error":
 		f = geminiFault("", l.Message)
 		g.account.LastFault = &f
@@ -298,11 +298,11 @@ func (g *geminiTalker) end(l geminiLine) {
 		return
 	}
 	if l.Error.Type == "FatalTurnLimitedError" {
-		g.account.Stop, g.account.Detail = trace.StopMaxTurns, oneLine(l.Error.Message)
+		g.account.Stop, g.account.Detail = trace.StopMaxTurns, printable(l.Error.Message)
 		return
 	}
 	f := geminiFault(l.Error.Type, l.Error.Message)
-	g.account.Stop, g.account.Class, g.account.Detail, g.account.LastFault = trace.StopError, f.Class, oneLine(f.Detail), &f
+	g.account.Stop, g.account.Class, g.account.Detail, g.account.LastFault = trace.StopError, f.Class, printable(f.Detail), &f
 	g.s.emit(trace.Event{Kind: trace.KindError, Err: &f})
 }
 
@@ -367,7 +367,7 @@ func (g *geminiTalker) document() {
 	}
 	if d.Error != nil {
 		f := geminiFault(d.Error.Type, d.Error.Message)
-		g.account.Stop, g.account.Class, g.account.Detail, g.account.LastFault = trace.StopError, f.Class, oneLine(f.Detail), &f
+		g.account.Stop, g.account.Class, g.account.Detail, g.account.LastFault = trace.StopError, f.Class, printable(f.Detail), &f
 		g.s.emit(trace.Event{Kind: trace.KindError, Err: &f})
 		return
 	}

@@ -149,7 +149,7 @@ func (l *loop) run(ctx context.Context) error {
 		}
 		if fault != nil {
 			l.s.emit(trace.Event{Kind: trace.KindError, Err: fault})
-			l.account.Stop, l.account.Class, l.account.Detail = trace.StopError, fault.Class, oneLine(fault.Detail)
+			l.account.Stop, l.account.Class, l.account.Detail = trace.StopError, fault.Class, printable(fault.Detail)
 			return nil
 		}
 		l.heard(answer)

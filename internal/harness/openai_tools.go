@@ -441,7 +441,7 @@ func outOfPlace(ctx context.Context, t Task, script, name string) (string, error
 	case err != nil:
 		return "", err
 	case ex.Code != 0:
-		return "", fmt.Errorf("exit %d: %s", ex.Code, oneLine(said.String()))
+		return "", fmt.Errorf("exit %d: %s", ex.Code, printable(said.String()))
 	case ex.Truncated:
 		return "", fmt.Errorf("%s: more than %d bytes", name, maxOutOfPlace)
 	}

@@ -288,7 +288,7 @@ func (o *opencodeTalker) fault(e opencodeError) {
 	case e.Name == "APIError":
 		f.Class = trace.ClassModelAPI
 	}
-	a.Detail = oneLine(f.Detail)
+	a.Detail = printable(f.Detail)
 	if a.Stop == trace.StopError {
 		a.Class, a.LastFault = f.Class, &f
 	}
