@@ -244,3 +244,19 @@ func fuzzStream(f *testing.F, d Dialect) {
 		_ = answerText(d, in)
 	})
 }
+
+// TestA24FaultIsCleanBeforeItIsFolded has a provider break a secret over lines, and end with one that is cut.
+func TestA24FaultIsCleanBeforeItIsFolded(t *testing.T) {
+	t.Parallel()
+	secrets := redact.New([]redact.Secret{{Name: "S", Value: "sk-0123456789abcdef"}})
+	f := newFake(t, Chat, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `{"error":{"message":"no: sk-0123\n456789ab\r\ncdef %s sk-0123456789abcdef"}}`, strings.Repeat("x", 415))
+	})
+	a := start(t, f, Options{Redact: secrets.Bytes}, Spec{})
+	a.ask(Chat, "m", false)
+	fault := a.cell.Seen().LastFault
+	if fault == nil || !strings.Contains(fault.Detail, "no: [redacted:S] xxx") || strings.Contains(fault.Detail, "sk-") {
+		t.Errorf("the fault is %+v", fault)
+	}
+}
