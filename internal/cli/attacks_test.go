@@ -209,10 +209,8 @@ grep -q '^FIXED' answer.txt
 	}
 }
 
-// TestA22NullAgent: a case that an agent passes by doing nothing is refused, and so is an assertion that asserts nothing.
-func TestA22NullAgent(t *testing.T) {
-	t.Parallel()
-	a := newAttack(t, `
+// nothingToDo is a case that an agent passes by doing nothing.
+const nothingToDo = `
 -- suite/suite.yaml --
 name: nothing
 matrix:
@@ -225,6 +223,12 @@ source: {path: fixture}
 assertions: [{id: there, type: files, exist: [answer.txt]}]
 -- suite/task/fixture/answer.txt --
 BROKEN
+`
+
+// TestA22NullAgent: a case that an agent passes by doing nothing is refused, and so is an assertion that asserts nothing.
+func TestA22NullAgent(t *testing.T) {
+	t.Parallel()
+	a := newAttack(t, nothingToDo+`
 -- empty.yaml --
 id: task
 prompt: Fix it.

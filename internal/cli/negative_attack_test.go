@@ -5,10 +5,36 @@ package cli
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/assay-ci/assay/internal/result"
 )
+
+// TestA22WithoutAdmission: a case that was not admitted is passed by an agent that does nothing, and so is every case of a
+// grader that asks the agent whether it is done.
+func TestA22WithoutAdmission(t *testing.T) {
+	t.Parallel()
+	a := newAttack(t, nothingToDo)
+	a.assay(0, "run", "suite")
+	if all := a.results(); len(all) != 1 || all["task default"].Status != result.Passed {
+		t.Errorf("without admission: %+v: the attack of A22 shows nothing", all)
+	}
+	askTheAgent := func(r result.Result) bool { return strings.Contains(r.Agent.FinalText, "done") }
+	task := filepath.Join(a.dir, "suite/task/case.yaml")
+	text, err := os.ReadFile(task)
+	must(err)
+	must(os.WriteFile(task, []byte(strings.ReplaceAll(string(text), "exist: [answer.txt]", "present: [FIXED]")), 0o644))
+	a.assay(0, "run", "suite")
+	switch r := a.results()["task default"]; {
+	case !askTheAgent(r):
+		t.Errorf("the agent answers %q: the attack of A22 shows nothing", r.Agent.FinalText)
+	case r.Status != result.Failed:
+		t.Errorf("an agent that says so and does nothing is %s", r.Status)
+	}
+}
 
 // TestA23WithoutTheControl: whoever asks git in the folder that an agent left runs the agent's programs.
 func TestA23WithoutTheControl(t *testing.T) {
