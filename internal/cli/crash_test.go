@@ -605,6 +605,9 @@ func TestBadLedger(t *testing.T) {
 		{what: "a record that says passed", damage: edit(func(r string) string {
 			return strings.Replace(r, `"status":"failed"`, `"status":"passed"`, 1)
 		}), again: []string{victim}},
+		{what: "a record that says passed, with a right sum", damage: edit(func(r string) string {
+			return signed(strings.Replace(r, `"status":"failed"`, `"status":"passed"`, 1))
+		}), again: []string{victim}},
 		{what: "two records swapped", damage: func(out string) {
 			a, b := filepath.Join(out, victim, "result.json"), filepath.Join(out, sibling, "result.json")
 			one, other := y.read(a), y.read(b)

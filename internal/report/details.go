@@ -109,13 +109,14 @@ func (d ledger) Cell(r bench.Run) (Cell, error) {
 		return Cell{}, errors.New("the results hold no such cell")
 	}
 	rel := result.Dir(d.m.Cells[i])
-	for rec, err := range result.Read(d.dir, d.m.Cells[i:i+1]) {
-		if err != nil {
-			return Cell{}, err
-		}
-		return d.read(rel, r, rec)
+	rec, ok, err := result.ReadOne(d.dir, d.m.Cells[i])
+	switch {
+	case err != nil:
+		return Cell{}, err
+	case !ok:
+		return Cell{}, fmt.Errorf("%s has no record", rel)
 	}
-	return Cell{}, fmt.Errorf("%s has no record", rel)
+	return d.read(rel, r, rec)
 }
 
 // read makes the page of a cell of its record and the files beside it.

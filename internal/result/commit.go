@@ -30,16 +30,25 @@ type Finished struct {
 // a power cut. After an error some of them may be there and others not; none is torn.
 func (l *Ledger) Commit(batch ...Finished) error {
 	atOnce := len(batch) >= together && canSyncAll
-	for _, f := range batch {
-		if err := f.Entry.writeRecord(f.Result); err != nil {
+	sums := make([]string, len(batch))
+	again := false // a record replaces another, and is believed only when the journal knows of its attempt
+	for i, f := range batch {
+		var err error
+		if sums[i], err = f.Entry.writeRecord(f.Result); err != nil {
 			return err
 		}
+		again = again || f.Entry.attempt > 1
 		if err := f.Entry.finish(!atOnce); err != nil {
 			return err
 		}
 	}
-	if atOnce {
+	switch {
+	case atOnce:
 		if err := syncAll(l.dir); err != nil {
+			return err
+		}
+	case again:
+		if err := l.journal.sync(); err != nil {
 			return err
 		}
 	}
@@ -58,9 +67,12 @@ func (l *Ledger) Commit(batch ...Finished) error {
 			return err
 		}
 	}
-	for _, f := range batch {
+	for i, f := range batch {
 		r := f.Result
-		n := Note{What: "committed", Cell: f.Entry.rel, Attempt: f.Entry.attempt, Status: r.Status, Class: r.Class, CostUSD: cost(f.spent())}
+		n := Note{What: noteCommitted, Cell: f.Entry.rel, Attempt: f.Entry.attempt, Status: r.Status, Class: r.Class, CostUSD: cost(f.spent()), Sum: sums[i]}
+		l.mu.Lock()
+		l.witness.hear(n)
+		l.mu.Unlock()
 		if err := l.spend(n); err != nil {
 			return err
 		}
@@ -71,13 +83,14 @@ func (l *Ledger) Commit(batch ...Finished) error {
 // Commit makes the attempt the cell's record; see [Ledger.Commit].
 func (e *Entry) Commit(r Result) error { return e.ledger.Commit(Finished{Entry: e, Result: r}) }
 
-// writeRecord writes the record, with the digests of all files of the attempt, under a name that no reader looks for.
-func (e *Entry) writeRecord(r Result) error {
+// writeRecord writes the record, with the digests of all files of the attempt, under a name that no reader looks for. It
+// returns the record's own sum.
+func (e *Entry) writeRecord(r Result) (string, error) {
 	r.Attempt, r.Files, r.Redacted = e.attempt, map[string]string{}, maps.Clone(r.Redacted)
 	for name, f := range e.files {
 		digest, masked, ok, err := f.digest()
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return "", fmt.Errorf("%s: %w", name, err)
 		}
 		if ok {
 			r.Files[name] = digest
@@ -86,16 +99,16 @@ func (e *Entry) writeRecord(r Result) error {
 	}
 	r, err := e.ledger.cleanResult(r)
 	if err != nil {
-		return err
+		return "", err
 	}
 	record, err := encode(r)
 	if err != nil {
-		return err
+		return "", err
 	}
 	f := e.Create(newRecordName)
 	f.redact = nil // it is clean, and its sum holds for these bytes
 	_, err = f.Write(record)
-	return err
+	return string(record[len(record)-len(sumEnd)-sumLen : len(record)-len(sumEnd)]), err
 }
 
 // redacted counts what was taken out of a file of the cell.

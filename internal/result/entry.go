@@ -94,15 +94,15 @@ func (e *Entry) setTornApart() error {
 func (l *Ledger) nextAttempt(rel string, used int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.attempts[rel] = max(l.attempts[rel], used) + 1
-	return l.attempts[rel]
+	l.witness.attempts[rel] = max(l.witness.attempts[rel], used) + 1
+	return l.witness.attempts[rel]
 }
 
 // lastAttempt is the number of the last attempt at a cell that the journal knows, 0 when it knows none.
 func (l *Ledger) lastAttempt(rel string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.attempts[rel]
+	return l.witness.attempts[rel]
 }
 
 // Note writes into the journal what is about to happen in the attempt. It does not wait for the disk: the order of the notes

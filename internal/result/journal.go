@@ -15,7 +15,8 @@ import (
 )
 
 // A Note is one line of the journal: what was about to happen or had happened, before the record of the cell could say
-// so. The journal decides the number of the next attempt and what has been spent; all else is read from the records.
+// so. The journal decides the number of the next attempt and what has been spent, and a record that is another than the one
+// it saw is not believed; all else is read from the records.
 type Note struct {
 	At      time.Time   `json:"at"`
 	What    string      `json:"what"` // run, attempt, stopped, interrupted, committed, set_aside
@@ -25,7 +26,11 @@ type Note struct {
 	Class   trace.Class `json:"class,omitempty"`
 	CostUSD *float64    `json:"cost_usd,omitempty"`
 	Text    string      `json:"text,omitempty"`
+	Sum     string      `json:"sum,omitempty"` // of the record that was committed
 }
+
+// noteCommitted says that an attempt became the record of its cell.
+const noteCommitted = "committed"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -109,5 +114,8 @@ func (j *journal) takeBack(n int) error {
 	}
 	return j.file.Truncate(end - int64(n))
 }
+
+// sync waits until what was written is on disk.
+func (j *journal) sync() error { return j.file.Sync() }
 
 func (j *journal) close() error { return errors.Join(j.file.Sync(), j.file.Close()) }

@@ -41,10 +41,10 @@ type Ledger struct {
 	now     func() time.Time
 	redact  Redactor // nil: there are no secrets
 
-	mu       sync.Mutex
-	attempts map[string]int  // highest attempt that the journal knows, by cell folder
-	synced   map[string]bool // folders whose entry is known to be on disk
-	spent    float64
+	mu      sync.Mutex
+	witness *witness        // what the journal knows of the records
+	synced  map[string]bool // folders whose entry is known to be on disk
+	spent   float64
 }
 
 // A Locked error says who holds a ledger.
@@ -67,13 +67,14 @@ func Open(ctx context.Context, dir string, now func() time.Time) (*Ledger, error
 	if err := emptyPending(dir); err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
-	j, notes, _, err := openJournal(filepath.Join(dir, journalName))
+	j, notes, bad, err := openJournal(filepath.Join(dir, journalName))
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
-	l := &Ledger{dir: dir, lock: lock, journal: j, now: now, attempts: map[string]int{}, synced: map[string]bool{}}
+	l := &Ledger{dir: dir, lock: lock, journal: j, now: now, witness: newWitness(), synced: map[string]bool{}}
+	l.witness.damaged = bad > 0
 	for _, n := range notes {
-		l.attempts[n.Cell] = max(l.attempts[n.Cell], n.Attempt)
+		l.witness.hear(n)
 		if n.CostUSD != nil {
 			l.spent += *n.CostUSD
 		}
@@ -237,23 +238,34 @@ func ReadManifest(dir string) (Manifest, error) {
 }
 
 // Lookup returns the record of a cell. ok is false when there is none that can be used: none at all, or one that is
-// damaged, which is then set aside under another name and written into the journal, so that only this cell runs again.
+// damaged or not the one that was committed, which is then set aside under another name and written into the journal, so
+// that only this cell runs again.
 func (l *Ledger) Lookup(c plan.Cell) (r Result, ok bool, err error) {
 	rel := Dir(c)
 	dir := l.path(rel)
 	r, err = readWhole(dir)
 	switch {
-	case err == nil && r.Key == c.Key:
-		return r, true, nil
 	case errors.Is(err, errNoRecord):
 		return Result{}, false, nil
-	case err == nil:
+	case err == nil && r.Key != c.Key:
 		err = errOtherCell
+	case err == nil:
+		err = l.believe(rel, r)
+	}
+	if err == nil {
+		return r, true, nil
 	}
 	if err := l.setAside(rel, err); err != nil {
 		return Result{}, false, err
 	}
 	return Result{}, false, nil
+}
+
+// believe tells whether a record can be the one that was committed.
+func (l *Ledger) believe(rel string, r Result) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.witness.check(rel, r)
 }
 
 var errOtherCell = errors.New("the record is of another cell")
@@ -280,8 +292,8 @@ func (l *Ledger) setAside(rel string, why error) error {
 func (l *Ledger) path(rel string) string { return filepath.Join(l.dir, filepath.FromSlash(rel)) }
 
 // Read yields the records of the cells, in their order, from the ledger at dir. A cell without a record is passed over;
-// one whose record is damaged is an error value, and reading goes on. The files beside a record are not looked at: only
-// its own bytes enter a number. No lock is taken.
+// one whose record is damaged, or not the one that the journal saw, is an error value, and reading goes on; so is a journal
+// that cannot be read. The files beside a record are not looked at: only its own bytes enter a number. No lock is taken.
 func Read(dir string, cells []plan.Cell) iter.Seq2[Result, error] {
 	type answer struct {
 		r   Result
@@ -289,6 +301,10 @@ func Read(dir string, cells []plan.Cell) iter.Seq2[Result, error] {
 		err error
 	}
 	return func(yield func(Result, error) bool) {
+		seen, err := readWitness(dir)
+		if err != nil && !yield(Result{}, err) {
+			return
+		}
 		for batch := range slices.Chunk(cells, readBatch) {
 			answers := make([]answer, len(batch))
 			var next atomic.Int64
@@ -297,7 +313,7 @@ func Read(dir string, cells []plan.Cell) iter.Seq2[Result, error] {
 				readers.Go(func() {
 					for i := int(next.Add(1)) - 1; i < len(batch); i = int(next.Add(1)) - 1 {
 						a := &answers[i]
-						a.r, a.ok, a.err = recordOf(dir, batch[i])
+						a.r, a.ok, a.err = recordOf(dir, batch[i], seen)
 					}
 				})
 			}
@@ -315,8 +331,13 @@ func Read(dir string, cells []plan.Cell) iter.Seq2[Result, error] {
 // that a report takes, and holding all of them would be most of its memory.
 const readBatch = 64
 
+// ReadOne reads the record of a cell that [Read] has yielded before; the journal is not asked again.
+func ReadOne(dir string, c plan.Cell) (r Result, ok bool, err error) {
+	return recordOf(dir, c, newWitness())
+}
+
 // recordOf reads the record of one cell; ok is false when it has none.
-func recordOf(dir string, c plan.Cell) (r Result, ok bool, err error) {
+func recordOf(dir string, c plan.Cell, seen *witness) (r Result, ok bool, err error) {
 	folder := filepath.Join(dir, filepath.FromSlash(Dir(c)))
 	r, err = readRecord(folder)
 	switch {
@@ -324,6 +345,8 @@ func recordOf(dir string, c plan.Cell) (r Result, ok bool, err error) {
 		return Result{}, false, nil
 	case err == nil && r.Key != c.Key:
 		err = errOtherCell
+	case err == nil:
+		err = seen.checkAgain(dir, Dir(c), r)
 	}
 	if err != nil {
 		return Result{}, false, fmt.Errorf("%s: %w", Dir(c), err)
@@ -332,12 +355,17 @@ func recordOf(dir string, c plan.Cell) (r Result, ok bool, err error) {
 }
 
 // Strangers yields the records of the ledger at dir that belong to none of the cells: results of an earlier suite or
-// selection. They are kept and named, and enter no number. One that is damaged is an error value.
+// selection. They are kept and named, and enter no number. One that is damaged, or not the one that the journal saw, is an
+// error value.
 func Strangers(dir string, cells []plan.Cell) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) {
 		planned := make(map[string]bool, len(cells))
 		for _, c := range cells {
 			planned[Dir(c)] = true
+		}
+		seen, err := readWitness(dir)
+		if err != nil && !yield(Result{}, err) {
+			return
 		}
 		arms, err := filepath.Glob(filepath.Join(dir, "cells", "*", "*"))
 		if err != nil {
@@ -355,6 +383,9 @@ func Strangers(dir string, cells []plan.Cell) iter.Seq2[Result, error] {
 				r, err := readRecord(folder)
 				if errors.Is(err, errNoRecord) {
 					continue
+				}
+				if err == nil {
+					err = seen.checkAgain(dir, filepath.ToSlash(rel), r)
 				}
 				if err != nil {
 					r, err = Result{}, fmt.Errorf("%s: %w", filepath.ToSlash(rel), err)

@@ -32,19 +32,29 @@ func Merge(l *Ledger, dirs []string) error {
 	if err := l.PutManifest(whole); err != nil {
 		return err
 	}
+	journals := make([]*witness, len(dirs))
+	for i, dir := range dirs {
+		var err error
+		if journals[i], err = readWitness(dir); err != nil {
+			return err
+		}
+	}
 	for _, c := range whole.Cells {
-		if err := l.mergeCell(c, dirs); err != nil {
+		if err := l.mergeCell(c, dirs, journals); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *Ledger) mergeCell(c plan.Cell, dirs []string) error {
+func (l *Ledger) mergeCell(c plan.Cell, dirs []string, journals []*witness) error {
 	var best Result
 	var from string
-	for _, dir := range dirs {
+	for i, dir := range dirs {
 		r, err := readWhole(filepath.Join(dir, filepath.FromSlash(Dir(c))))
+		if err == nil {
+			err = journals[i].check(Dir(c), r)
+		}
 		if err == nil && r.Key == c.Key && (from == "" || !best.Status.Scored() && r.Status.Scored()) {
 			best, from = r, dir
 		}

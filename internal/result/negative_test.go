@@ -3,7 +3,9 @@
 package result
 
 import (
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -21,5 +23,18 @@ func TestA32WithoutTheControl(t *testing.T) {
 	}
 	if out := path.Join("cells", "../../x"); !strings.HasPrefix(out, "../") {
 		t.Error("../x stays below the ledger: the attack of A32 shows nothing")
+	}
+}
+
+// TestA14WithoutTheJournal: a record whose own sum is right is believed where nobody else knows what was committed.
+func TestA14WithoutTheJournal(t *testing.T) {
+	dir, cells := forged(t)
+	if err := os.Remove(filepath.Join(dir, journalName)); err != nil {
+		t.Fatal(err)
+	}
+	l := open(t, dir)
+	defer l.Close()
+	if r, ok, err := l.Lookup(cells[0]); !ok || err != nil || r.Status != Passed {
+		t.Errorf("the forged record is %s (%v %v): the attack of A14 shows nothing", r.Status, ok, err)
 	}
 }
