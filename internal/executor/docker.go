@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"os"
@@ -221,18 +220,9 @@ func (b *dockerBackend) copyProgram(context.Context) error {
 	if err := checkStatic(b.session.Program); err != nil {
 		return unavailable("policy_unenforceable", "%v; build assay with CGO_ENABLED=0", err)
 	}
-	in, err := os.Open(b.session.Program)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
 	copied := filepath.Join(b.session.Scratch, "assay")
-	out, err := os.OpenFile(copied, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o755)
+	err := copyProgram(b.session.Program, copied)
 	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	if err := errors.Join(err, out.Chmod(0o755), out.Close()); err != nil {
 		return err
 	}
 	if b.program, err = b.outside(copied); err != nil {

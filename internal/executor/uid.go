@@ -111,16 +111,20 @@ func surveyAs(ctx context.Context, program, scratch string, user int, files ...s
 	return takeSurvey(ctx, argv, &syscall.SysProcAttr{Credential: credential(user)})
 }
 
+// copyProgram copies a program for others to run. No process is forked meanwhile: one that had the copy open for writing, if
+// only until it becomes another program, would keep it from being started.
 func copyProgram(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
+	return errors.Join(err, out.Chmod(0o755), out.Close()) // whatever our umask is
 }
