@@ -1,12 +1,33 @@
 package executor
 
-import "context"
+import (
+	"context"
+	"slices"
+	"strings"
+)
 
 // Folders are the host paths of a place, absolute; inside a place they may have other names, see [Backend]. They belong to
 // whoever made them.
 type Folders struct {
 	Root, Work, Home, Tmp string
 	Env                   string // what an environment made; empty when the case has none
+}
+
+// Paths as commands see them in a place that is more than folders of this host.
+const (
+	InsideRoot    = "/assay/place" // of the folders
+	insideProgram = "/.assay/assay"
+)
+
+// inside are the folders of a place below InsideRoot.
+func inside(f Folders) Folders {
+	move := func(dir string) string {
+		if dir == "" {
+			return ""
+		}
+		return InsideRoot + strings.TrimPrefix(dir, f.Root)
+	}
+	return Folders{Root: InsideRoot, Work: move(f.Work), Home: move(f.Home), Tmp: move(f.Tmp), Env: move(f.Env)}
 }
 
 // A Network is what the commands of a place can reach.
@@ -83,6 +104,16 @@ type Egress struct {
 	Interfaces []string `json:"interfaces"` // names; nil: nobody looked
 	Routes     int      `json:"routes"`     // rows of the route tables that belong to other interfaces than lo
 	Canary     string   `json:"canary"`     // a listener of ours outside of the place: unreached, reached, or none when there was none
+}
+
+// egressOf judges what a look around found by the network that the place was to have. What may reach everything proves
+// nothing.
+func egressOf(policy Network, interfaces []string, routes int, canary string) Egress {
+	alone := interfaces != nil && (len(interfaces) == 0 || slices.Equal(interfaces, []string{"lo"}))
+	return Egress{
+		Policy: policy, Proven: policy != NetOpen && alone && routes == 0 && canary != canaryReached,
+		Interfaces: interfaces, Routes: routes, Canary: canary,
+	}
 }
 
 // A Prover is an Executor that looked what its commands can reach when it was opened.

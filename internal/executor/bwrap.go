@@ -21,12 +21,6 @@ type box struct {
 	bareTmp bool     // a package lies in /tmp, so that is an empty folder for each command and not that of the place
 }
 
-// Paths as commands in a box see them.
-const (
-	boxPlace   = "/assay/place"
-	boxProgram = "/.assay/assay"
-)
-
 // newBox finds bubblewrap on a PATH. closed are folders that must not be seen, home among them.
 func newBox(program, path, home string, closed []string) (*box, error) {
 	bwrap, err := onPath("bwrap", path)
@@ -183,17 +177,6 @@ func holdsOne(dir string, closed []string) bool {
 	return slices.ContainsFunc(closed, func(c string) bool { return isBelow(c, []string{dir}) })
 }
 
-// inBox are the folders of a place as commands in a box see them.
-func inBox(f Folders) Folders {
-	move := func(dir string) string {
-		if dir == "" {
-			return ""
-		}
-		return boxPlace + strings.TrimPrefix(dir, f.Root)
-	}
-	return Folders{Root: boxPlace, Work: move(f.Work), Home: move(f.Home), Tmp: move(f.Tmp), Env: move(f.Env)}
-}
-
 // argv runs this program in a box around a place, with words of [Supervise].
 func (b *box) argv(f Folders, net Network, words ...string) []string {
 	argv := append([]string{b.bwrap}, b.view...)
@@ -203,8 +186,8 @@ func (b *box) argv(f Folders, net Network, words ...string) []string {
 	if !b.bareTmp {
 		argv = append(argv, "--bind", f.Tmp, "/tmp")
 	}
-	argv = append(argv, "--bind", f.Root, boxPlace, "--ro-bind", b.program, boxProgram,
-		"--remount-ro", "/", "--chdir", "/", "--", boxProgram, SuperviseName)
+	argv = append(argv, "--bind", f.Root, InsideRoot, "--ro-bind", b.program, insideProgram,
+		"--remount-ro", "/", "--chdir", "/", "--", insideProgram, SuperviseName)
 	return append(argv, words...)
 }
 
@@ -219,7 +202,7 @@ type boxed struct {
 // seat puts the supervisor of a command into the box.
 func (b *boxed) seat(s *seat, dir string) {
 	s.argv = b.box.argv(b.folders, b.network)
-	s.start.Work, s.start.Dir, s.start.Box = []byte(inBox(b.folders).Work), []byte(dir), &boxStart{}
+	s.start.Work, s.start.Dir, s.start.Box = []byte(inside(b.folders).Work), []byte(dir), &boxStart{}
 	if b.network == NetGateway && b.gateway != nil {
 		s.gateway = b.gateway()
 		s.start.Box.Gateway = s.gateway
@@ -248,7 +231,7 @@ func (b *hostBackend) openBox(ctx context.Context, s Spec, o HostOptions) (Execu
 			return nil, fmt.Errorf("host executor: %s is not below the folder of its place, %s", dir, s.Root)
 		}
 	}
-	o.inside = inBox(s.Folders)
+	o.inside = inside(s.Folders)
 	h, err := NewHost(o)
 	if err != nil {
 		return nil, err

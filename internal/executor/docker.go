@@ -36,8 +36,6 @@ type DockerParams struct {
 
 // Folders of a place as its commands see them.
 const (
-	insidePlace   = "/assay/place"
-	insideProgram = "/.assay/assay"
 	insideSockets = "/.assay/run"
 )
 
@@ -60,7 +58,7 @@ type dockerBackend struct {
 	base     string  // folder of the sockets of all places
 	mounts   []mount // ours, when we are in a container ourselves; nil otherwise
 	images   map[string]image
-	canary   net.Listener // nil: there is no bridge that we could listen on
+	canary   *canaryListener // nil: there is no bridge that we could listen on
 
 	mu       sync.Mutex
 	closed   bool
@@ -262,20 +260,7 @@ func (b *dockerBackend) openCanary(ctx context.Context) error {
 	if err != nil || address == "" {
 		return nil
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
-	if err != nil { // the bridge is that of another host
-		return nil
-	}
-	b.canary = l
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			conn.Close()
-		}
-	}()
+	b.canary, _ = newCanary(address) // there is none when the bridge is that of another host
 	return nil
 }
 
@@ -349,13 +334,7 @@ func (b *dockerBackend) outside(file string) (string, error) {
 }
 
 // Inside gives the folders their names in a place.
-func (b *dockerBackend) Inside(f Folders) Folders {
-	in := Folders{Root: insidePlace, Work: insidePlace + "/work", Home: insidePlace + "/home", Tmp: insidePlace + "/tmp"}
-	if f.Env != "" {
-		in.Env = insidePlace + "/env"
-	}
-	return in
-}
+func (b *dockerBackend) Inside(f Folders) Folders { return inside(f) }
 
 // Close removes what the run still has.
 func (b *dockerBackend) Close(ctx context.Context) error {
@@ -369,7 +348,7 @@ func (b *dockerBackend) Close(ctx context.Context) error {
 	}
 	b.removing.Wait()
 	if b.canary != nil {
-		b.canary.Close()
+		b.canary.close()
 	}
 	if b.base != "" {
 		err = errors.Join(err, os.RemoveAll(b.base))
@@ -389,7 +368,7 @@ func findDocker(environ []string) (d docker, err error) {
 		name, value, _ := strings.Cut(v, "=")
 		switch {
 		case name == "PATH":
-			d.path = programIn(filepath.SplitList(value), "docker")
+			d.path, _ = onPath("docker", value)
 		case strings.HasPrefix(name, "DOCKER_"), strings.HasSuffix(strings.ToLower(name), "_proxy"):
 		case slices.Contains([]string{"HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"}, name):
 		default:
@@ -401,15 +380,6 @@ func findDocker(environ []string) (d docker, err error) {
 		return d, errors.New("there is no docker on PATH")
 	}
 	return d, nil
-}
-
-func programIn(folders []string, name string) string {
-	for _, dir := range folders {
-		if file, err := exec.LookPath(filepath.Join(dir, name)); err == nil && filepath.IsAbs(file) {
-			return file
-		}
-	}
-	return ""
 }
 
 func (d docker) command(ctx context.Context, args ...string) *exec.Cmd {

@@ -292,7 +292,7 @@ func playDockerHost(dir, label string) int {
 	if err == nil {
 		var e Executor
 		if e, err = b.Open(context.Background(), Spec{Folders: foldersIn(dir), Network: NetNone, Label: label}); err == nil {
-			_, err = e.Run(context.Background(), Command{Argv: []string{insideProgram, "play", "family", insidePlace + "/work", "stubborn", insidePlace + "/work/main"}})
+			_, err = e.Run(context.Background(), Command{Argv: []string{insideProgram, "play", "family", InsideRoot + "/work", "stubborn", InsideRoot + "/work/main"}})
 		}
 	}
 	fmt.Fprintln(os.Stderr, err)
@@ -356,7 +356,7 @@ func TestA08PlacesReachNothing(t *testing.T) {
 	if b.canary == nil {
 		t.Skip("the daemon has no bridge on this host that a canary could listen on")
 	}
-	canary := b.canary.Addr().String()
+	canary := b.canary.address()
 	for _, network := range []Network{NetNone, NetGateway} {
 		p := placeOf(t, b, network)
 		e := p.Executor.(Prover).Egress()

@@ -75,7 +75,7 @@ func TestA08OnTheBridgeTheCanaryIsReached(t *testing.T) {
 		t.Skip("the daemon has no bridge on this host that a canary could listen on")
 	}
 	d, name := naively(t)
-	if _, err := d.output(t.Context(), "exec", name, insideProgram, "play", "dial", b.canary.Addr().String(), ""); err != nil {
+	if _, err := d.output(t.Context(), "exec", name, insideProgram, "play", "dial", b.canary.address(), ""); err != nil {
 		t.Errorf("the canary is not reached: %v", err)
 	}
 }

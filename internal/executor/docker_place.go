@@ -166,7 +166,7 @@ func (c *container) arguments(i image, s Spec, gateway string) ([]string, error)
 		"--pids-limit", strconv.Itoa(b.params.Processes),
 		"--ulimit", "nofile=4096:4096", "--ulimit", "fsize=2147483648", "--ulimit", "core=0",
 		"--tmpfs", "/tmp:rw,exec,nosuid,nodev,size=1g", "--tmpfs", "/home/agent:rw,exec,nosuid,nodev,size=1g,mode=0777",
-		"--mount", mountArg("type=bind", "src="+place, "dst="+insidePlace),
+		"--mount", mountArg("type=bind", "src="+place, "dst="+InsideRoot),
 		"--mount", mountArg("type=bind", "src="+b.program, "dst="+insideProgram, "readonly"),
 		"--mount", mountArg("type=bind", "src="+sockets, "dst="+insideSockets, "readonly"),
 	}
@@ -193,9 +193,9 @@ func (c *container) arguments(i image, s Spec, gateway string) ([]string, error)
 		port = p
 	}
 	if b.canary != nil {
-		canary = b.canary.Addr().String()
+		canary = b.canary.address()
 	}
-	return append(args, "--entrypoint", insideProgram, i.ID, RelayName, insideSockets, insidePlace, port, canary), nil
+	return append(args, "--entrypoint", insideProgram, i.ID, RelayName, insideSockets, InsideRoot, port, canary), nil
 }
 
 // Egress is what the relay found when the place was opened.

@@ -10,7 +10,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -77,18 +76,12 @@ func buildHarbor(s Settings) (Backend, error) {
 	if at < 0 {
 		return nil, s.Fault("backend", "the executor harbor needs a backend", "write backend: docker, or where else its places are made")
 	}
-	b.kind, b.memory = harborKinds[at], mebibytes(b.params.Memory)
-	return b, nil
-}
-
-// mebibytes reads what the rule of the setting lets through.
-func mebibytes(s string) int64 {
-	number, unit := s[:len(s)-3], s[len(s)-3:]
-	n, _ := strconv.ParseInt(number, 10, 40)
-	if unit == "GiB" {
-		n <<= 10
+	bytes, err := parseSize(b.params.Memory)
+	if err != nil {
+		return nil, s.Fault("memory", "memory: "+err.Error(), "")
 	}
-	return n
+	b.kind, b.memory = harborKinds[at], bytes>>20
+	return b, nil
 }
 
 func (b *harborBackend) unavailable(reason, format string, args ...any) error {
@@ -287,13 +280,7 @@ func (b *harborBackend) imageID(ctx context.Context, name string) (string, error
 }
 
 // Inside are the folders of a place as its commands see them.
-func (b *harborBackend) Inside(f Folders) Folders {
-	in := Folders{Root: farRoot, Work: farRoot + "/work", Home: farRoot + "/home", Tmp: farRoot + "/tmp"}
-	if f.Env != "" {
-		in.Env = farRoot + "/env"
-	}
-	return in
-}
+func (b *harborBackend) Inside(f Folders) Folders { return inside(f) }
 
 // Open makes a place and looks around in it. Its folders go there with the first command.
 func (b *harborBackend) Open(ctx context.Context, s Spec) (Executor, error) {

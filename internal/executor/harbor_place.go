@@ -12,7 +12,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -91,8 +90,7 @@ func (p *harborPlace) lookAround(ctx context.Context, network Network) error {
 	if err != nil {
 		return err
 	}
-	p.egress = Egress{Policy: network, Interfaces: look.interfaces, Routes: look.routes, Canary: "none"}
-	p.egress.Proven = network == NetOpen || look.routes == 0 && slices.Equal(look.interfaces, []string{"lo"})
+	p.egress = egressOf(network, look.interfaces, look.routes, canaryNone)
 	in := p.backend.Inside(p.spec.Folders)
 	p.env, err = placeEnv(HostOptions{Home: in.Home, Tmp: in.Tmp, Token: p.token, Env: p.spec.Env, Host: []string{"PATH=" + look.path, "LANG=C.UTF-8"}})
 	return err
@@ -178,7 +176,7 @@ func (p *harborPlace) run(ctx context.Context, c Command, env []string) (Exit, e
 		return Exit{}, err
 	}
 	far := farCommand{
-		id: rand.Text(), dir: path.Join(farRoot, "work", c.Dir), argv: c.Argv, env: env, limit: cmp.Or(c.MaxOutput, defaultMaxOutput),
+		id: rand.Text(), dir: path.Join(InsideRoot, "work", c.Dir), argv: c.Argv, env: env, limit: cmp.Or(c.MaxOutput, defaultMaxOutput),
 	}
 	if c.Stdin != nil {
 		name, err := p.put(ctx, c.Stdin)
@@ -349,7 +347,7 @@ func (p *harborPlace) send(ctx context.Context, fresh, gone []string) error {
 	if err != nil {
 		return err
 	}
-	return p.ours(ctx, `cd `+farRoot+` && tar -xOf "$f" `+goneName+` | xargs -0 -r rm -rf -- && tar -xpf "$f" --exclude `+goneName+` && rm "$f"`, name)
+	return p.ours(ctx, `cd `+InsideRoot+` && tar -xOf "$f" `+goneName+` | xargs -0 -r rm -rf -- && tar -xpf "$f" --exclude `+goneName+` && rm "$f"`, name)
 }
 
 // ours runs a line of ours that must succeed, with $f as a file.
@@ -387,7 +385,7 @@ func (p *harborPlace) receive(ctx context.Context) error {
 	defer cancel()
 	far := farRun + "/" + rand.Text()
 	names := p.names(true)
-	pack := fmt.Sprintf(`tar -cf - -C %s --numeric-owner %s 2>"$f.said" | head -c %d >"$f"`, farRoot, strings.Join(names, " "), maxMirror)
+	pack := fmt.Sprintf(`tar -cf - -C %s --numeric-owner %s 2>"$f.said" | head -c %d >"$f"`, InsideRoot, strings.Join(names, " "), maxMirror)
 	if err := p.ours(ctx, pack, far); err != nil {
 		return err
 	}

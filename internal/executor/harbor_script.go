@@ -16,11 +16,10 @@ import (
 // bounds, ends what the command left behind, and reports. The command can neither read nor write what the line prints.
 
 const (
-	farRoot  = "/assay/place" // of the folders of a place
-	farRun   = "/assay/run"   // of what belongs to our lines; only root enters it
-	farUser  = "65532"        // whom commands run as
-	inlineIO = 192 << 10      // bytes of a stream that come with the report; longer ones are fetched
-	maxLine  = 96 << 10       // bytes of a line; a system takes no argument of more than 128 KiB
+	farRun   = "/assay/run" // of what belongs to our lines; only root enters it
+	farUser  = "65532"      // whom commands run as
+	inlineIO = 192 << 10    // bytes of a stream that come with the report; longer ones are fetched
+	maxLine  = 96 << 10     // bytes of a line; a system takes no argument of more than 128 KiB
 )
 
 // ourPath is where our lines find their tools, whatever the image says.
@@ -207,8 +206,8 @@ const probeScript = `path=$PATH; ` + ourPath + `; user=` + farUser + `
 ` + asUser + `for t in setpriv env tar head wc stat grep base64 mkfifo sed tr xargs; do type "$t" >/dev/null 2>&1 || { echo "lacks $t"; exit 0; }; done
 [ "$(id -u)" = 0 ] || { echo "lacks root"; exit 0; }
 [ "$("${as[@]}" id -u)" = "$user" ] || { echo "lacks setpriv"; exit 0; }
-mkdir -p -m 755 ` + farRoot + `/work ` + farRoot + `/home ` + farRoot + `/tmp && mkdir -p -m 700 ` + farRun + ` || { echo "lacks /assay"; exit 0; }
-chown "$user:$user" ` + farRoot + `/* || { echo "lacks chown"; exit 0; }
+mkdir -p -m 755 ` + InsideRoot + `/work ` + InsideRoot + `/home ` + InsideRoot + `/tmp && mkdir -p -m 700 ` + farRun + ` || { echo "lacks /assay"; exit 0; }
+chown "$user:$user" ` + InsideRoot + `/* || { echo "lacks chown"; exit 0; }
 lo=$(cat /proc/net/dev | tail -n +3 | sed 's/:.*//' | tr -d ' ' | tr '\n' ',')
 n=$({ tail -n +2 /proc/net/route; grep -v ' lo$' /proc/net/ipv6_route; } 2>/dev/null | grep -c .)
 printf 'has\n%s\n%s\n%s\n' "$path" "$lo" "$n"

@@ -31,7 +31,7 @@ type hostBackend struct {
 	session Session
 	box     *box            // nil: no bubblewrap
 	users   *users          // nil: everything runs as the user that we are
-	canary  *loopbackCanary // there when box is
+	canary  *canaryListener // there when box is
 }
 
 func buildHost(s Settings) (Backend, error) {
@@ -114,7 +114,7 @@ func (b *hostBackend) tryBox(ctx context.Context) error {
 		return err
 	}
 	if b.canary == nil {
-		if b.canary, err = newCanary(); err != nil {
+		if b.canary, err = newCanary("127.0.0.1"); err != nil {
 			return err
 		}
 	}
@@ -124,11 +124,11 @@ func (b *hostBackend) tryBox(ctx context.Context) error {
 	}
 	defer t.remove()
 	walls := &boxed{box: made, folders: t.Folders, network: NetNone}
-	seen, err := walls.survey(ctx, b.canary.address(), append(t.secrets, inBox(t.Folders).Work+"/own")...)
+	seen, err := walls.survey(ctx, b.canary.address(), append(t.secrets, inside(t.Folders).Work+"/own")...)
 	if err != nil {
 		return err
 	}
-	if err := holds(seen, inBox(t.Folders).Work+"/own"); err != nil {
+	if err := holds(seen, inside(t.Folders).Work+"/own"); err != nil {
 		return err
 	}
 	if e := seen.egress(NetNone); !e.Proven {
@@ -236,7 +236,7 @@ func (b *hostBackend) Open(ctx context.Context, s Spec) (Executor, error) {
 
 func (b *hostBackend) Inside(f Folders) Folders {
 	if b.box != nil {
-		return inBox(f)
+		return inside(f)
 	}
 	return f
 }

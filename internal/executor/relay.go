@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 )
@@ -49,11 +48,7 @@ type census struct {
 
 // egress judges a census by the network that the place was to have.
 func (c census) egress(policy Network) Egress {
-	confined := slices.Equal(c.Interfaces, []string{"lo"}) && c.Routes == 0 && c.Canary != "reached"
-	return Egress{
-		Policy: policy, Proven: policy != NetOpen && confined,
-		Interfaces: c.Interfaces, Routes: c.Routes, Canary: c.Canary,
-	}
+	return egressOf(policy, c.Interfaces, c.Routes, c.Canary)
 }
 
 // doors are the sockets of one place.

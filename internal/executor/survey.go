@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
-	"slices"
 	"syscall"
 	"time"
 )
@@ -34,11 +33,7 @@ type sight struct {
 
 // egress tells whether a place holds to its network.
 func (s sight) egress(policy Network) Egress {
-	closed := len(s.Interfaces) == 0 || slices.Equal(s.Interfaces, []string{"lo"})
-	return Egress{
-		Policy: policy, Proven: policy != NetOpen && closed && s.Routes == 0 && s.Canary == canaryUnreached,
-		Interfaces: s.Interfaces, Routes: s.Routes, Canary: s.Canary,
-	}
+	return egressOf(policy, s.Interfaces, s.Routes, s.Canary)
 }
 
 // surveyTime is how long a look around may take on a machine that is busy.
@@ -61,16 +56,16 @@ func takeSurvey(ctx context.Context, argv []string, attr *syscall.SysProcAttr) (
 	return s, err
 }
 
-// A loopbackCanary is a listener on the loopback of this host, which no place without the host's network can reach.
-type loopbackCanary struct{ listener net.Listener }
+// A canaryListener is a listener of this host that no place without the host's network can reach.
+type canaryListener struct{ listener net.Listener }
 
-// newCanary listens, and makes sure that the canary can be reached from here.
-func newCanary() (*loopbackCanary, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// newCanary listens at an IP address, and makes sure that the canary can be reached from here.
+func newCanary(ip string) (*canaryListener, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
 	if err != nil {
 		return nil, err
 	}
-	c := &loopbackCanary{l}
+	c := &canaryListener{l}
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -88,6 +83,6 @@ func newCanary() (*loopbackCanary, error) {
 	return c, conn.Close()
 }
 
-func (c *loopbackCanary) address() string { return c.listener.Addr().String() }
+func (c *canaryListener) address() string { return c.listener.Addr().String() }
 
-func (c *loopbackCanary) close() { c.listener.Close() }
+func (c *canaryListener) close() { c.listener.Close() }

@@ -109,7 +109,7 @@ func (a *arena) network() Network {
 func (p *pitch) play(part string, args ...string) []string {
 	program := p.arena.program
 	if p.arena.wall == WallBox {
-		program = boxProgram
+		program = insideProgram
 	}
 	return append([]string{program, "play", part}, args...)
 }
@@ -642,10 +642,11 @@ func playWalls(part string, args []string) int {
 		for _, name := range family {
 			waitFor(args[0] + "/" + name)
 		}
+		supervisor := os.Getppid() // once it is dead, our parent is who runs the tests
 		for sig := syscall.Signal(1); sig < 32; sig++ {
-			syscall.Kill(os.Getppid(), sig)
+			syscall.Kill(supervisor, sig)
 		}
-		syscall.Kill(os.Getppid(), syscall.SIGCONT)
+		syscall.Kill(supervisor, syscall.SIGCONT)
 		time.Sleep(100 * time.Millisecond) // for a signal to be dealt with
 	case "meddle": // args: file, pid
 		if _, err := os.ReadFile(args[0]); err == nil {
@@ -695,8 +696,8 @@ func playWalls(part string, args []string) int {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		in := boxPlace + "/work/mark-death"
-		e.Run(context.Background(), Command{Argv: []string{boxProgram, "play", "family", in, "note", in + "/main"}})
+		in := InsideRoot + "/work/mark-death"
+		e.Run(context.Background(), Command{Argv: []string{insideProgram, "play", "family", in, "note", in + "/main"}})
 	default:
 		fmt.Fprintln(os.Stderr, "no such part:", part)
 		return 99

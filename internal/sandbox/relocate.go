@@ -9,12 +9,14 @@ import (
 	"path"
 	"strings"
 	"sync"
+
+	"github.com/assay-ci/assay/internal/executor"
 )
 
 // standardPlace is the name that the root of a place has in what is cached, and in containers. A virtual environment holds
 // the path of its own folder in the first lines of its programs; what was made under another name is written as if it had
 // been made here, and copied back the same way.
-const standardPlace = "/assay/place"
+const standardPlace = executor.InsideRoot
 
 // maxMoved is the size of the largest file that is looked at: files with paths in them are small texts.
 const maxMoved = 1 << 20
