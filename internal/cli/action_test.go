@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -266,15 +267,17 @@ func zipOf(ts *testscript.TestScript, dir string) []byte {
 
 // service is the artifact service of the runner, as far as the happy way goes; the publisher has tests with a strict one.
 func service(ts *testscript.TestScript, args []string) {
+	var mu sync.Mutex // the client uploads blocks side by side
 	blocks := map[string][]byte{}
 	mux := http.NewServeMux()
-	var s *httptest.Server
 	const twirp = "POST /twirp/github.actions.results.api.v1.ArtifactService/"
-	mux.HandleFunc(twirp+"CreateArtifact", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"ok":true,"signed_upload_url":"%s/blob?sig=secret-signature"}`, s.URL)
+	mux.HandleFunc(twirp+"CreateArtifact", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `{"ok":true,"signed_upload_url":"http://%s/blob?sig=secret-signature"}`, r.Host)
 	})
 	mux.HandleFunc("PUT /blob", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
 		if r.URL.Query().Get("comp") == "block" {
 			blocks[r.URL.Query().Get("blockid")] = body
 		} else {
@@ -294,7 +297,7 @@ func service(ts *testscript.TestScript, args []string) {
 		w.WriteHeader(http.StatusCreated)
 	})
 	mux.HandleFunc(twirp+"FinalizeArtifact", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"ok":true,"artifact_id":"42"}`) })
-	s = httptest.NewServer(mux)
+	s := httptest.NewServer(mux)
 	ts.Defer(s.Close)
 	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"scp":"Actions.Results:run:job"}`))
 	ts.Setenv("ACTIONS_RUNTIME_TOKEN", "e30."+claims+".c2ln")
