@@ -5,14 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
+	"maps"
 )
-
-// placesBinary holds the Go benchmarks of places, below the root of the repository.
-const placesBinary = "bin/places.test"
 
 // The benchmarks of places and the units that each must print. Where overlays can be mounted, there are more.
 var placesBenchmarks = map[string][]string{
@@ -23,22 +17,8 @@ var placesBenchmarks = map[string][]string{
 // measurePlaces measures what the place of a cell costs, and an environment that was made before beside one that was not,
 // and prints what came out. The error says that a bar was missed, or that nothing could be measured.
 func measurePlaces(ctx context.Context, rounds int, out, log io.Writer) error {
-	if rounds < leastRounds {
-		return fmt.Errorf("%w: at least %d rounds", errUsage, leastRounds)
-	}
-	binary, err := filepath.Abs(placesBinary)
+	values, err := goBench{"places", "^(BenchmarkPlaces|BenchmarkEnvironments)$", "1x", parsePlaces}.values(ctx, rounds, log)
 	if err != nil {
-		return err
-	}
-	if _, err := os.Stat(binary); err != nil {
-		return fmt.Errorf("%w; call make bench from the root of the repository", err)
-	}
-	b, err := newBed(disk, os.TempDir())
-	if err != nil {
-		return err
-	}
-	values, err := b.takePlaces(ctx, binary, rounds, log)
-	if err := errors.Join(err, os.RemoveAll(b.root)); err != nil {
 		return err
 	}
 	ready := []bar{
@@ -60,55 +40,20 @@ func measurePlaces(ctx context.Context, rounds int, out, log io.Writer) error {
 		}))
 }
 
-// takePlaces runs the benchmarks once a round, each in a process of its own. The first round only warms the disk.
-func (b bed) takePlaces(ctx context.Context, binary string, rounds int, log io.Writer) (map[string][]float64, error) {
-	if err := os.MkdirAll(b.tree, 0o755); err != nil {
+// parsePlaces reads what the benchmarks measured, by unit.
+func parsePlaces(text string) (map[string]float64, error) {
+	benchmarks, err := readGoBench(text)
+	if err != nil {
 		return nil, err
 	}
-	argv := []string{binary, "-test.run=^$", "-test.bench=^(BenchmarkPlaces|BenchmarkEnvironments)$", "-test.benchtime=1x"}
-	values := map[string][]float64{}
-	for round := range rounds + 1 {
-		fmt.Fprintf(log, "round %d of %d\n", round, rounds)
-		if _, err := b.take(ctx, program{name: "places"}, argv); err != nil {
-			return nil, err
-		}
-		text, err := os.ReadFile(b.log)
-		if err != nil {
-			return nil, err
-		}
-		taken, err := parsePlaces(string(text))
-		if err != nil {
-			return nil, err
-		}
-		for unit, value := range taken {
-			if round > 0 {
-				values[unit] = append(values[unit], value)
-			}
-		}
-	}
-	return values, nil
-}
-
-// parsePlaces reads what the benchmarks measured, by unit, and fails when one of them did not: a skipped one is not fast.
-func parsePlaces(text string) (map[string]float64, error) {
 	taken := map[string]float64{}
-	for line := range strings.Lines(text) {
-		fields := strings.Fields(line)
-		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
-			continue
-		}
-		for i := 2; i+1 < len(fields); i += 2 {
-			value, err := strconv.ParseFloat(fields[i], 64)
-			if err != nil {
-				return nil, fmt.Errorf("the benchmark of places printed %q: %w", line, err)
-			}
-			taken[fields[i+1]] = value
-		}
+	for _, units := range benchmarks {
+		maps.Copy(taken, units)
 	}
 	for name, units := range placesBenchmarks {
 		for _, unit := range units {
 			if taken[unit] <= 0 {
-				return nil, fmt.Errorf("%s did not measure %s; it needs python3, node and npm:\n%s", name, unit, text)
+				return nil, fmt.Errorf("%s did not measure %s; it needs python3, node and npm", name, unit)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ func TestParseVerdicts(t *testing.T) {
 		{"PASS\n", 0},
 	} {
 		got, err := parseVerdicts(c.text)
-		if got != c.want || (err == nil) != (c.want > 0) {
+		if got["s"] != c.want || (err == nil) != (c.want > 0) {
 			t.Errorf("%q: %v, %v; want %v", c.text, got, err, c.want)
 		}
 	}
