@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -21,7 +20,7 @@ const (
 // same time.
 type Writer struct {
 	mu    sync.Mutex
-	out   *bufio.Writer
+	out   io.Writer
 	clock func() time.Duration
 	line  bytes.Buffer
 	enc   *json.Encoder // into line
@@ -32,10 +31,10 @@ type Writer struct {
 	err   error
 }
 
-// NewWriter returns a Writer that writes to w through a buffer. clock tells the time since the harness started; it never
+// NewWriter returns a Writer that writes each event to w when it is emitted, so that a reader can follow. clock tells the time since the harness started; it never
 // goes back.
 func NewWriter(w io.Writer, clock func() time.Duration) *Writer {
-	t := &Writer{out: bufio.NewWriter(w), clock: clock}
+	t := &Writer{out: w, clock: clock}
 	t.enc = json.NewEncoder(&t.line)
 	t.enc.SetEscapeHTML(false)
 	return t
@@ -87,15 +86,12 @@ func (t *Writer) encode(e Event) bool {
 	return true
 }
 
-// Close ends the trace, with a stop of no_terminal_event when none came, and flushes it. It does not close the underlying
-// writer. The error is the first that any Emit met; calling Close again returns it again.
+// Close ends the trace, with a stop of no_terminal_event when none came. It does not close the underlying writer. The
+// error is the first that any Emit met; calling Close again returns it again.
 func (t *Writer) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.emit(Event{Kind: KindStop, Stop: &Stop{Reason: StopNoTerminalEvent, Class: ClassHarnessCrash}})
-	if err := t.out.Flush(); err != nil && t.err == nil {
-		t.err = fmt.Errorf("write trace: %w", err)
-	}
 	return t.err
 }
 
