@@ -10,7 +10,6 @@ import (
 	"github.com/assay-ci/assay/internal/plan"
 	"github.com/assay-ci/assay/internal/result"
 	"github.com/assay-ci/assay/internal/run"
-	"github.com/jedib0t/go-pretty/v6/progress"
 )
 
 // A display shows the steps of a run to whoever waits for it.
@@ -19,13 +18,15 @@ type display interface {
 	close()
 }
 
-// newDisplay chooses a live view on a terminal, and one line a cell everywhere else.
-func newDisplay(w io.Writer, total, jobs int) display {
-	tally := &tally{total: total, jobs: jobs, started: time.Now()}
-	if f, ok := terminal(w); ok {
-		return newLive(f, tally)
+// newDisplay chooses a live view on a terminal that can draw one, and one line a cell everywhere else.
+func newDisplay(x IO, cells []plan.Cell, jobs int) display {
+	tally := &tally{total: len(cells), jobs: jobs, started: time.Now()}
+	f, ok := terminal(x.Err)
+	if !ok || x.getenv("TERM") == "dumb" || x.getenv("CI") != "" {
+		return &lines{w: x.Err, tally: tally}
 	}
-	return &lines{w: w, tally: tally}
+	x.Out = f
+	return newLive(newGrid(screenOf(x), tally, cells, time.Now), func() (int, int) { return sizeOf(f) })
 }
 
 // A tally counts what has happened.
@@ -192,50 +193,4 @@ func unobeyed(text string) string {
 		b.WriteString(line)
 	}
 	return b.String()
-}
-
-// live draws one bar with the tally below it; finished cells that did not pass scroll by above.
-type live struct {
-	writer  progress.Writer
-	tracker *progress.Tracker
-	tally   *tally
-	ended   chan struct{}
-}
-
-func newLive(w io.Writer, t *tally) *live {
-	p := progress.NewWriter()
-	p.SetOutputWriter(w)
-	p.SetAutoStop(false)
-	p.SetTrackerLength(30)
-	p.SetUpdateFrequency(100 * time.Millisecond)
-	p.Style().Visibility.Speed = false
-	p.Style().Visibility.Time = false
-	p.Style().Visibility.Value = false
-	l := &live{writer: p, tracker: &progress.Tracker{Total: int64(t.total)}, tally: t, ended: make(chan struct{})}
-	p.AppendTracker(l.tracker)
-	go func() { defer close(l.ended); p.Render() }()
-	return l
-}
-
-func (l *live) show(e run.Event) {
-	l.tally.add(e)
-	l.tracker.SetValue(int64(l.tally.done))
-	l.tracker.UpdateMessage(l.tally.String())
-	if e.Kind == run.Retrying || e.Kind == run.Finished && e.Result.Status != result.Passed && !e.Kept {
-		l.writer.Log("%s", cellLine(e))
-	}
-	if e.Kind == run.Ungraded {
-		l.writer.Log("%s", keptLine(e))
-	}
-}
-
-func (l *live) close() {
-	l.tracker.UpdateMessage(l.tally.String())
-	if l.tally.done == l.tally.total {
-		l.tracker.MarkAsDone()
-	} else {
-		l.tracker.MarkAsErrored()
-	}
-	l.writer.Stop()
-	<-l.ended
 }

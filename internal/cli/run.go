@@ -343,7 +343,7 @@ func (w *work) budget(o runOptions, cells int) float64 {
 // execute runs the cells under a progress display. Events come from several cells at once; the display takes them one by
 // one.
 func execute(ctx context.Context, x IO, secrets *redact.Redactor, kit *run.Kit, cells []plan.Cell, o run.Options) error {
-	d := newDisplay(x.Err, len(cells), o.Jobs)
+	d := newDisplay(x, cells, o.Jobs)
 	defer d.close()
 	also := o.Progress
 	o.Progress = cleaned(secrets, func(e run.Event) {

@@ -16,25 +16,36 @@ type screen struct {
 	width      int // in characters
 }
 
-// The widths of a screen.
+// The sizes of a screen.
 const (
 	plainWidth   = 160 // of a file or a pipe
 	commonWidth  = 80  // of a terminal that does not say
+	commonHeight = 24  // in lines
 	minimumWidth = 40
 )
 
-// screenOf looks at the standard output of a call. Colors are off where NO_COLOR or TERM=dumb say so.
+// screenOf looks at the standard output of a call. A terminal has colors unless NO_COLOR, CLICOLOR=0 or TERM=dumb say that
+// it has none; another place has them where CLICOLOR_FORCE says so and NO_COLOR does not.
 func screenOf(x IO) screen {
+	forced := x.getenv("CLICOLOR_FORCE") != "" && x.getenv("CLICOLOR_FORCE") != "0"
+	plain := x.getenv("NO_COLOR") != ""
 	f, isTerminal := terminal(x.Out)
 	if !isTerminal {
-		return screen{w: x.Out, width: plainWidth}
+		return screen{w: x.Out, width: plainWidth, hasColor: forced && !plain}
 	}
-	s := screen{w: x.Out, isTerminal: true, width: commonWidth}
-	s.hasColor = x.getenv("NO_COLOR") == "" && x.getenv("TERM") != "dumb"
-	if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
-		s.width = max(width, minimumWidth)
-	}
+	s := screen{w: x.Out, isTerminal: true}
+	s.hasColor = !plain && (forced || x.getenv("TERM") != "dumb" && x.getenv("CLICOLOR") != "0")
+	s.width, _ = sizeOf(f)
 	return s
+}
+
+// sizeOf is how many characters and lines a terminal has.
+func sizeOf(f *os.File) (wide, high int) {
+	wide, high, err := term.GetSize(int(f.Fd()))
+	if err != nil || wide <= 0 || high <= 0 {
+		return commonWidth, commonHeight
+	}
+	return max(wide, minimumWidth), high
 }
 
 // terminal tells whether a stream is a terminal, and which file that is.

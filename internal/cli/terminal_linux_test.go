@@ -28,7 +28,7 @@ func sit(ts *testscript.TestScript, neg bool, args []string) {
 	cmd := exec.Command(args[3], args[4:]...)
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), tty, tty, tty
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "ASSAY_CACHE", "GORACE", "GITHUB_ACTIONS"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "ASSAY_CACHE", "GORACE", "GITHUB_ACTIONS", "CI", "NO_COLOR"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	lines := strings.Split(strings.TrimSpace(ts.ReadFile(args[1])), "\n")
