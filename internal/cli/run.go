@@ -523,6 +523,10 @@ func announce(x IO, o runOptions, b *bench.Benchmark) error {
 		if b.FalseAlarms != nil && o.Shard == "" {
 			fmt.Fprintf(x.Out, "%s\n\n", b.FalseAlarms.Text())
 		}
+		if len(b.Arms) > 0 {
+			summarize(screenOf(x), b)
+			fmt.Fprintln(x.Out)
+		}
 		for _, face := range report.Faces {
 			fmt.Fprintf(x.Out, "  %s/%-15s %s\n", o.Out, face.File, face.Doc)
 		}

@@ -67,7 +67,7 @@ const (
 
 // paint colors text where the screen has colors.
 func (s screen) paint(c color, text string) string {
-	if !s.hasColor || strings.TrimSpace(text) == "" {
+	if !s.hasColor || c == "" || strings.TrimSpace(text) == "" {
 		return text
 	}
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
