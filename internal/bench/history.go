@@ -1,0 +1,195 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A History is what many benchmarks showed, in the order of time. No line is drawn through it and nothing is tested: what
+// changed between two runs may be any of the things that Changes names, and others that nobody recorded.
+type History struct {
+	SchemaVersion int          `json:"schema_version"`
+	Runs          []PastRun    `json:"runs"` // oldest first; those whose time is not known stand before the others
+	Arms          []ArmHistory `json:"arms"` // in the order in which they were first run
+}
+
+// A PastRun is one benchmark of a history.
+type PastRun struct {
+	Name      string     `json:"name"`      // where it was read
+	Timestamp *time.Time `json:"timestamp"` // when it was planned; nil: not known
+	Commit    string     `json:"commit"`    // empty: not known
+	Suite     string     `json:"suite"`
+	Tool      string     `json:"tool"`
+	Simulated bool       `json:"simulated"`
+	Verdict   Verdict    `json:"verdict"`
+	Reason    Reason     `json:"reason"`
+	Changes   []Change   `json:"changes"` // against the run before it; empty for the first one
+}
+
+// A Change is one thing of the fingerprint that is not as it was in the run before. What a side does not have is empty.
+type Change struct {
+	Field  string `json:"field"` // suite, executor, diff algorithm, grading rules, tool, harness, condition, case or grading of case
+	Name   string `json:"name"`  // of the harness, condition or case; else empty
+	Before string `json:"before"`
+	Now    string `json:"now"`
+}
+
+// String tells the change in a few words. Digests are told to differ, versions are told.
+func (c Change) String() string {
+	what := strings.TrimSpace(c.Field + " " + c.Name)
+	switch {
+	case c.Name == "" && c.Before == "":
+		return what + " was not recorded before"
+	case c.Name == "" && c.Now == "":
+		return what + " is not recorded"
+	case c.Before == "":
+		return what + " is new"
+	case c.Now == "":
+		return what + " is gone"
+	case isDigest(c.Before) || isDigest(c.Now):
+		return what + " changed"
+	}
+	return fmt.Sprintf("%s %s → %s", what, c.Before, c.Now)
+}
+
+func isDigest(s string) bool { return len(s) >= 32 && !strings.ContainsAny(s, " .") }
+
+// An ArmHistory is one arm over the runs.
+type ArmHistory struct {
+	ArmID
+	Baseline bool         `json:"baseline"` // in the last run that had it
+	Points   []*PastPoint `json:"points"`   // one a run; nil: the run had no such arm
+}
+
+// A PastPoint is what one run showed of an arm. Estimates are nil where nothing was measured.
+type PastPoint struct {
+	PassRate     *Estimate `json:"pass_rate"`
+	Coverage     Coverage  `json:"coverage"`
+	NCases       int       `json:"n_cases"`
+	CostUSD      *Estimate `json:"cost_usd"` // of a scored trial, median over cases; so are the following
+	Tokens       *Estimate `json:"tokens"`
+	Duration     *Estimate `json:"duration_seconds"`
+	LinesChanged *Estimate `json:"lines_changed"` // of the passed trials
+}
+
+// A Past is a benchmark that goes into a history, with the name of the place where it was read.
+type Past struct {
+	Name string
+	run  PastRun
+	mark Fingerprint
+	arms []Arm
+}
+
+// PastOf takes out of a benchmark what a history shows of it; the rest may be forgotten.
+func PastOf(name string, b *Benchmark) Past {
+	return Past{Name: name, mark: b.Fingerprint, arms: b.Arms, run: PastRun{
+		Name: name, Timestamp: b.Metadata.Timestamp, Commit: b.Metadata.Commit, Suite: b.Metadata.Suite, Tool: b.Metadata.Tool,
+		Simulated: b.Simulated, Verdict: b.Verdict, Reason: b.Reason, Changes: []Change{},
+	}}
+}
+
+// MakeHistory puts benchmarks in the order of time. Those of one time, and those of none, keep theirs.
+func MakeHistory(past []Past) History {
+	past = slices.Clone(past)
+	slices.SortStableFunc(past, func(a, b Past) int {
+		x, y := a.run.Timestamp, b.run.Timestamp
+		switch {
+		case x == nil && y == nil:
+			return 0
+		case x == nil:
+			return -1
+		case y == nil:
+			return 1
+		}
+		return x.Compare(*y)
+	})
+	h := History{SchemaVersion: Schema, Runs: []PastRun{}, Arms: []ArmHistory{}}
+	for i, p := range past {
+		if i > 0 {
+			p.run.Changes = changedBetween(past[i-1], p)
+		}
+		h.Runs = append(h.Runs, p.run)
+		for _, a := range p.arms {
+			at := slices.IndexFunc(h.Arms, func(x ArmHistory) bool { return x.ArmID == a.ArmID })
+			if at < 0 {
+				at, h.Arms = len(h.Arms), append(h.Arms, ArmHistory{ArmID: a.ArmID, Points: make([]*PastPoint, len(past))})
+			}
+			h.Arms[at].Baseline = a.Baseline
+			h.Arms[at].Points[i] = &PastPoint{
+				PassRate: a.PassRate, Coverage: a.Coverage, NCases: a.NCases, CostUSD: a.CostUSD, Tokens: a.Tokens, Duration: a.Duration,
+				LinesChanged: a.DiffScope.Passed.LinesChanged,
+			}
+		}
+	}
+	return h
+}
+
+// changedBetween lists what of the fingerprint is not as before: settings, then harnesses, conditions and cases by name.
+func changedBetween(before, now Past) []Change {
+	x, y := before.mark, now.mark
+	list := []Change{}
+	single := func(field, a, b string) {
+		if a != b {
+			list = append(list, Change{Field: field, Before: a, Now: b})
+		}
+	}
+	single("suite", before.run.Suite, now.run.Suite)
+	single("executor", x.Executor, y.Executor)
+	single("diff algorithm", x.Algorithm, y.Algorithm)
+	single("grading rules", x.Rules, y.Rules)
+	single("tool", before.run.Tool, now.run.Tool)
+	list = append(list, named("harness", x.versions(), y.versions())...)
+	list = append(list, named("condition", x.conditionDigests(), y.conditionDigests())...)
+	asked, graded := func(c CaseDigest) string { return c.Agent }, func(c CaseDigest) string { return c.Grade }
+	list = append(list, named("case", x.caseDigests(asked), y.caseDigests(asked))...)
+	for _, c := range named("grading of case", x.caseDigests(graded), y.caseDigests(graded)) {
+		if c.Before != "" && c.Now != "" { // else the case says so
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// named lists the names whose texts differ, by name.
+func named(field string, before, now map[string]string) []Change {
+	var list []Change
+	for name, was := range before {
+		if is := now[name]; is != was {
+			list = append(list, Change{Field: field, Name: name, Before: was, Now: is})
+		}
+	}
+	for name, is := range now {
+		if _, ok := before[name]; !ok {
+			list = append(list, Change{Field: field, Name: name, Now: is})
+		}
+	}
+	slices.SortFunc(list, func(a, b Change) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// versions tells of each harness what drives it. One whose version is not known has its type.
+func (f Fingerprint) versions() map[string]string {
+	out := make(map[string]string, len(f.Harnesses))
+	for _, h := range f.Harnesses {
+		out[h.ID] = strings.TrimSpace(h.Type + " " + h.Version)
+	}
+	return out
+}
+
+func (f Fingerprint) conditionDigests() map[string]string {
+	out := make(map[string]string, len(f.Conditions))
+	for _, c := range f.Conditions {
+		out[c.ID] = c.Digest
+	}
+	return out
+}
+
+func (f Fingerprint) caseDigests(of func(CaseDigest) string) map[string]string {
+	out := make(map[string]string, len(f.Cases))
+	for _, c := range f.Cases {
+		out[c.Case] = of(c)
+	}
+	return out
+}
