@@ -26,6 +26,9 @@ func newCheck(x IO) *cobra.Command {
 anything: an agent that does nothing and one that only adds noise must fail each case, the reference must
 pass it, and its graders must agree with themselves. The records are written to admission.json beside the
 suite; commit it, and every run knows.`,
+		Example: `assay check evals
+assay check evals --admit
+assay check evals --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {

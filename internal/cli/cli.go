@@ -122,9 +122,8 @@ better, worse or no evidence.
 
 Exit codes: 0 passed, 1 the gate says no, 2 bad usage or a faulty suite, 3 could not be
 measured, 130 interrupted.`,
-		SilenceUsage:      true,
-		SilenceErrors:     true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		SilenceUsage:  true,
+		SilenceErrors: true,
 	}
 	root.AddCommand(
 		newRun(x),
@@ -147,6 +146,7 @@ measured, 130 interrupted.`,
 	for _, c := range root.Commands() {
 		c.RunE = coded(c.RunE)
 	}
+	complete(root)
 	return root
 }
 
@@ -168,9 +168,10 @@ func coded(command func(*cobra.Command, []string) error) func(*cobra.Command, []
 
 func newVersion(x IO) *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "print the version",
-		Args:  cobra.NoArgs,
+		Use:     "version",
+		Short:   "print the version",
+		Example: `assay version`,
+		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(x.Out, "assay "+version())
 			return err

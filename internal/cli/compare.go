@@ -28,6 +28,8 @@ sides are compared; the others are listed. The gate's settings are those of HEAD
 
 A benchmark.json of another program needs nothing but runs[], each with case, harness, model,
 condition, trial and status (passed, failed, errored or skipped); it may have missing[].`,
+		Example: `assay compare assay-results quick
+assay compare assay-results/benchmark.json quick --json`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			base, b, err := compareFiles(args[0], args[1])

@@ -25,6 +25,8 @@ bytes that git apply takes.
 
 The exit code is 0 whatever the size, 2 for bad usage and for what is not a folder, and 3 when
 a folder could not be measured.`,
+		Example: `assay diff evals/greeting/fixture evals/greeting/hidden
+assay diff evals/greeting/fixture evals/greeting/hidden --json`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkGlobs(scope); err != nil {

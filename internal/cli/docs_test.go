@@ -331,6 +331,9 @@ func commandPage() string {
 			about = sentence(c.Short)
 		}
 		fmt.Fprintf(&b, "\n## assay %s\n\n```\n%s\n```\n\n%s\n", c.Name(), strings.TrimSuffix(c.UseLine(), " [flags]"), about)
+		if c.Example != "" {
+			fmt.Fprintf(&b, "\n```\n%s\n```\n", c.Example)
+		}
 		if flags := flagTable(c); flags != "" {
 			b.WriteString("\n| flag | default | what it is |\n| :-- | :-- | :-- |\n" + flags)
 		}

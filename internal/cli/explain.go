@@ -55,7 +55,9 @@ func newExplain(x IO) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [KIND]",
 		Short: "say what a harness, an assertion, an environment, a policy or an executor does and which settings it takes",
-		Args:  cobra.MaximumNArgs(1),
+		Example: `assay explain
+assay explain diff_scope`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				listKinds(x)
@@ -139,9 +141,10 @@ func limits(f suite.Field) string {
 
 func newSchema(x IO) *cobra.Command {
 	return &cobra.Command{
-		Use:   "schema",
-		Short: "print the JSON Schema of suite.yaml and case.yaml, for editors",
-		Args:  cobra.NoArgs,
+		Use:     "schema",
+		Short:   "print the JSON Schema of suite.yaml and case.yaml, for editors",
+		Example: "assay schema",
+		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			b, err := suite.Schema(kinds())
 			if err != nil {

@@ -21,12 +21,15 @@ import (
 func newGate(x IO) *cobra.Command {
 	var o gateOptions
 	var baseline string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "gate DIR",
 		Short: "say by the exit code whether the results in a folder may pass",
 		Long: `Repeat the decision that benchmark.json of the folder records, as far as its results are those of
 the ledger beside it; else decide by the ledger. A flag has the decision taken again, which is
 then post hoc and said to be.`,
+		Example: `assay gate assay-results
+assay gate assay-results --fail-on regressed --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			b, err := resultsOf(x, args[0])
@@ -35,6 +38,12 @@ then post hoc and said to be.`,
 			}
 			if b, err = decideAgain(b, o, baseline); err != nil {
 				return usage(err)
+			}
+			if asJSON {
+				if err := printJSON(x, gateSaid{b.Verdict, b.Reason, b.Gate, b.Metadata.PostHoc}); err != nil {
+					return err
+				}
+				return gateExit(b)
 			}
 			fmt.Fprintln(x.Out, report.Headline(*b))
 			if text := b.Gate.Changes(); text != "" {
@@ -49,7 +58,16 @@ then post hoc and said to be.`,
 	}
 	gateFlags(cmd, &o)
 	storedFlag(cmd, &baseline)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print verdict, reason and gate as benchmark.json has them, and post_hoc")
 	return cmd
+}
+
+// gateSaid is what assay gate --json prints.
+type gateSaid struct {
+	Verdict bench.Verdict  `json:"verdict"`
+	Reason  bench.Reason   `json:"reason"`
+	Gate    bench.Decision `json:"gate"`
+	PostHoc []string       `json:"post_hoc"` // how the plan was changed after results of it were there
 }
 
 // gateExit turns the gate's decision into the exit code.

@@ -301,6 +301,9 @@ func (l *live) show(e run.Event) {
 	if e.Kind == run.Retrying || e.Kind == run.Finished && e.Result.Status != result.Passed && !e.Kept {
 		l.above = append(l.above, cellLine(e))
 	}
+	if e.Kind == run.Ungraded {
+		l.above = append(l.above, keptLine(e))
+	}
 }
 
 // draw writes one frame over the last one, in one write: each line ends by clearing what is left of the old one, and the

@@ -11,13 +11,15 @@ import (
 func newMerge(x IO) *cobra.Command {
 	var o gateOptions
 	var baseline string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "merge OUT DIR...",
 		Short: "join the results of shards into one folder, and write every report",
 		Long: `Join the results folders of the shards of one plan. A planned cell that no folder holds becomes
 skipped (shard_lost): it is listed, and never makes the benchmark smaller. benchmark.json records
 the decision of the gate; where flags change what the plan says of it, it is post hoc.`,
-		Args: cobra.MinimumNArgs(2),
+		Example: `assay merge joined part-1 part-2`,
+		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, dir := range args[1:] {
 				if _, err := manifestOf(dir); err != nil {
@@ -43,10 +45,11 @@ the decision of the gate; where flags change what the plan says of it, it is pos
 			if err := writePages(l, b); err != nil {
 				return ledgerError(err)
 			}
-			return announce(x, runOptions{Out: args[0]}, b)
+			return announce(x, runOptions{Out: args[0], JSON: asJSON}, b)
 		},
 	}
 	gateFlags(cmd, &o)
 	storedFlag(cmd, &baseline)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print benchmark.json on standard output")
 	return cmd
 }

@@ -23,7 +23,10 @@ func newPlan(x IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [SUITE]",
 		Short: "list the cells that a run would hold, in their order",
-		Args:  cobra.MaximumNArgs(1),
+		Example: `assay plan evals
+assay plan evals --condition with_hint --json
+assay plan evals --github-matrix --shards 2`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Suite = suiteArg(args)
 			w, err := openWork(cmd.Context(), x, o.work())

@@ -25,7 +25,9 @@ func newReport(x IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report DIR",
 		Short: "write one page from the results in a folder",
-		Args:  cobra.ExactArgs(1),
+		Example: `assay report assay-results --format html -o page.html
+assay report assay-results --format md`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, f := range report.Over(detailsOf(args[0])) {
 				if f.Name != format {

@@ -77,6 +77,9 @@ func newRun(x IO) *cobra.Command {
 		Short: "run what the ledger does not hold yet, and write every report",
 		Long: `Run every planned cell that the results folder does not hold yet, then write benchmark.json,
 report.md, report.html and comment.md there. Running again goes on where it stopped.`,
+		Example: `assay run evals
+assay run evals --case greeting --trials 1 --out quick
+assay run evals --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -139,7 +142,8 @@ func newGrade(x IO) *cobra.Command {
 		Short: "grade the kept work again, without running an agent",
 		Long: `Grade again what the agents left: each tree is rebuilt from the source and the kept patch, and
 put before the suite's graders as they are now. No agent is run.`,
-		Args: cobra.RangeArgs(1, 2),
+		Example: `assay grade assay-results evals`,
+		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				o.Suite = args[1]
@@ -523,7 +527,7 @@ func announce(x IO, o runOptions, b *bench.Benchmark) error {
 		if b.FalseAlarms != nil && o.Shard == "" {
 			fmt.Fprintf(x.Out, "%s\n\n", b.FalseAlarms.Text())
 		}
-		if len(b.Arms) > 0 {
+		if o.Shard == "" && len(b.Arms) > 0 { // a part has no verdict
 			summarize(screenOf(x), b)
 			fmt.Fprintln(x.Out)
 		}

@@ -182,7 +182,7 @@ func writeATIF(w io.Writer, dir, id string) error {
 		return err
 	}
 	defer f.Close()
-	about := trace.About{Session: fmt.Sprintf("%s/%s/%d", c.Case, c.Arm(), c.Trial)}
+	about := trace.About{Session: cellID(c)}
 	for r, err := range result.Read(dir, []plan.Cell{c}) {
 		if err != nil {
 			return unmeasured(err)
@@ -247,8 +247,7 @@ func openTrace(dir, id string) (plan.Cell, *os.File, error) {
 // findCell finds the one cell that id names.
 func findCell(cells []plan.Cell, id string) (plan.Cell, error) {
 	matches := slices.DeleteFunc(slices.Clone(cells), func(c plan.Cell) bool {
-		name := fmt.Sprintf("%s/%s/%d", c.Case, c.Arm(), c.Trial)
-		return name != id && (len(id) < 4 || !strings.HasPrefix(c.Key, id))
+		return cellID(c) != id && (len(id) < 4 || !strings.HasPrefix(c.Key, id))
 	})
 	switch len(matches) {
 	case 1:
@@ -258,6 +257,9 @@ func findCell(cells []plan.Cell, id string) (plan.Cell, error) {
 	}
 	return plan.Cell{}, fmt.Errorf("%d cells begin with %q; give more of the key", len(matches), id)
 }
+
+// cellID is the name of a cell that findCell finds it by.
+func cellID(c plan.Cell) string { return fmt.Sprintf("%s/%s/%d", c.Case, c.Arm(), c.Trial) }
 
 // eventText tells one event in a line.
 func eventText(e trace.Event) string {
