@@ -32,6 +32,7 @@ var Faces = []Face{
 	{"json", "benchmark.json", "every number, for programs", bench.Benchmark.JSON},
 	{"md", "report.md", "the whole report, for reading in a terminal or a repository", Markdown},
 	{"html", "report.html", "the whole report in one file that needs no network", HTML},
+	{"junit", "junit.xml", "every cell as a test case, for CI systems", JUnit},
 	{"comment", "comment.md", "the report as a comment on a pull request, within its size limit", comment},
 }
 
