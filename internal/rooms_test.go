@@ -51,6 +51,7 @@ var owners = map[string][]string{
 	"golang.org/x/sys":                 {"executor", "diffscope", "result"},
 	"golang.org/x/sync":                {"run", "sandbox"},
 	"golang.org/x/term":                {"cli"},
+	"google.golang.org/protobuf":       {"report"},
 	"github.com/google/renameio/v2":    {"result"},
 	"github.com/gofrs/flock":           {"result"},
 	"gonum.org/v1/gonum":               {"stats"},

@@ -53,7 +53,7 @@ func TestHistoryNamesWhatChanged(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*bench.Benchmark){
 		"[]":                              nil,
-		"[tool assay 1.0 → 2.0]":         func(b *bench.Benchmark) { b.Metadata.Tool = "2.0" },
+		"[tool assay 1.0 → 2.0]":          func(b *bench.Benchmark) { b.Metadata.Tool = "2.0" },
 		"[executor host → docker]":        func(b *bench.Benchmark) { b.Fingerprint.Executor = "docker" },
 		"[grading rules is not recorded]": func(b *bench.Benchmark) { b.Fingerprint.Rules = "" },
 		"[harness h claude-code 2.0 → claude-code 2.1]": func(b *bench.Benchmark) { b.Fingerprint.Harnesses[0].Version = "2.1" },

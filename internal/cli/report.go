@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/assay-ci/assay/internal/bench"
@@ -22,13 +23,22 @@ func newReport(x IO) *cobra.Command {
 	for _, f := range report.Faces {
 		known = append(known, f.Name)
 	}
+	known = append(known, report.RowFormats...)
 	cmd := &cobra.Command{
 		Use:   "report DIR",
 		Short: "write one page from the results in a folder",
+		Long: `Write one page from the results in a folder, as assay run wrote it there.
+
+csv and jsonl are for notebooks: one row for each planned cell with all its numbers. What is not
+known is an empty field, or null. docs/exports.md tells the columns.`,
 		Example: `assay report assay-results --format html -o page.html
-assay report assay-results --format md`,
+assay report assay-results --format junit -o junit.xml
+assay report assay-results --format csv -o cells.csv`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if slices.Contains(report.RowFormats, format) {
+				return writeRows(x, args[0], format, file)
+			}
 			for _, f := range report.Over(detailsOf(args[0])) {
 				if f.Name != format {
 					continue

@@ -44,13 +44,6 @@ func JUnit(b bench.Benchmark) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// A cellID names a cell of a benchmark.
-type cellID struct {
-	name  string // of the case
-	arm   bench.ArmID
-	trial int
-}
-
 type junitCounts struct {
 	Tests    int    `xml:"tests,attr"`
 	Failures int    `xml:"failures,attr"`

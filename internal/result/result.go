@@ -96,6 +96,7 @@ type Agent struct {
 	Model     string           `json:"model,omitempty"` // as reported
 	Version   string           `json:"version,omitempty"`
 	Answered  bool             `json:"answered"`
+	Started   *time.Time       `json:"started,omitempty"` // when the clock of the trace began; nil: not known, or it was not started
 	Survivors []string         `json:"survivors,omitempty"`
 	Swept     int              `json:"swept,omitempty"`
 }

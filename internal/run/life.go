@@ -292,7 +292,7 @@ func (l *life) refer(context.Context) error {
 // drive lets the agent work, and writes what it does to the ledger as it comes.
 func (l *life) drive(ctx context.Context) error {
 	file := l.entry.Create("trace.jsonl")
-	started := time.Now()
+	began, started := l.kit.now().UTC(), time.Now()
 	w := trace.NewWriter(file, func() time.Duration { return time.Since(started) })
 	log := executor.NewLog(l.entry.Create("agent.log"))
 	l.request.Log, l.request.Responder = log, l.respond()
@@ -308,7 +308,7 @@ func (l *life) drive(ctx context.Context) error {
 	l.res.Agent = result.Agent{
 		Stop: outcome.Stop, Detail: outcome.Detail, FinalText: outcome.FinalText, Exit: outcome.Exit, Signal: outcome.Signal,
 		Turns: outcome.Turns, Usage: outcome.Usage, Model: outcome.Model, Version: orText(outcome.Version, l.agent.version),
-		Answered: outcome.Answered, Survivors: outcome.Survivors, Swept: outcome.Swept,
+		Answered: outcome.Answered, Started: &began, Survivors: outcome.Survivors, Swept: outcome.Swept,
 	}
 	unseen := l.closeDoor()
 	if err != nil {
