@@ -6,6 +6,8 @@ FUZZ    ?= 50000x
 KILLS   ?= 300
 SUITES  ?= 2000
 AGENTS  ?= bin/agents
+PHOENIX ?= bin/phoenix
+JUNIT   ?= bin/junitparser
 WHICH   ?= claude codex gemini opencode claude-acp codex-acp
 CASES   ?= *
 ROOMS   ?= gateway harness cli
@@ -13,7 +15,7 @@ HARBOR  ?= bin/harbor
 IMAGE   ?= assay-evals:latest
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: run build test check lint-workflows e2e e2e-agents e2e-harbor fuzz crash simulate bench clean
+.PHONY: run build test check lint-workflows e2e e2e-otlp junit e2e-agents e2e-harbor fuzz crash simulate bench clean
 
 run: build ## run evals/ with its scripted agents and write the pages
 	$(BIN) run evals --out $(OUT)
@@ -44,6 +46,16 @@ e2e: ## the action in its container, run by act; needs docker, see tools/docker.
 	$(GO) -C e2e test $(ARGS) -count=1 -timeout 30m ./...
 
 # What the tests need of the network is fetched before they have none.
+e2e-otlp: ## push to Arize Phoenix on loopback and read back; needs root, installs 855 MB into $(PHOENIX)
+	test -x $(PHOENIX)/bin/phoenix || { python3 -m venv $(PHOENIX) && $(PHOENIX)/bin/pip install -q arize-phoenix==20.26.1; }
+	$(GO) test -c -o $(PHOENIX)/cli.test ./internal/cli
+	cd internal/cli && ASSAY_PHOENIX=$(abspath $(PHOENIX))/bin/python unshare -n sh -ec \
+		'ip link set lo up; $(abspath $(PHOENIX))/cli.test -test.run TestExportToPhoenix -test.v -test.timeout 10m'
+
+junit: ## read junit.xml with junitparser, installed into $(JUNIT)
+	test -x $(JUNIT)/bin/python || { python3 -m venv $(JUNIT) && $(JUNIT)/bin/pip install -q junitparser; }
+	ASSAY_JUNITPARSER=$(abspath $(JUNIT))/bin/python $(GO) test ./internal/report -run JUnit -v
+
 e2e-agents: ## real agents ($(WHICH)), installed by npm, with scripted models and no network but loopback
 	./tools/agents.sh $(AGENTS) $(WHICH)
 	mkdir -p $(AGENTS)/tests

@@ -113,6 +113,7 @@ type spanMaker struct {
 	last    time.Duration // of the last event
 	heard   map[string]time.Duration
 	open    map[string]int // span in models of the answer that goes on, by parent, when there is no gateway
+	latest  map[string]int // the last answer, whether it goes on or not
 }
 
 // said is something that a model said.
@@ -126,7 +127,7 @@ type said struct {
 func newSpanMaker(m result.Manifest, r *result.Result) *spanMaker {
 	x := &spanMaker{
 		r: r, trace: traceID(r), start: r.Started.Add(r.Took.Place),
-		byCall: map[string]int{}, heard: map[string]time.Duration{}, open: map[string]int{},
+		byCall: map[string]int{}, heard: map[string]time.Duration{}, open: map[string]int{}, latest: map[string]int{},
 	}
 	if t := r.Agent.Started; t != nil {
 		x.start = *t
@@ -229,7 +230,7 @@ func (x *spanMaker) say(e trace.Event, part map[string]any) {
 	i, going := x.open[e.Parent]
 	if !going {
 		i = len(x.models)
-		x.open[e.Parent] = i
+		x.open[e.Parent], x.latest[e.Parent] = i, i
 		model := cmp.Or(x.r.Agent.Model, x.r.Model)
 		x.models = append(x.models, Span{
 			Trace: x.trace, ID: spanID(x.trace, fmt.Sprint("answer ", e.Seq)), Parent: x.parent(e.Parent), Name: "chat " + clean(model, nameSize),
@@ -246,8 +247,8 @@ func (x *spanMaker) say(e trace.Event, part map[string]any) {
 
 // use lays what an answer used into its span, when there is no gateway that knows better.
 func (x *spanMaker) use(e trace.Event) {
-	i, going := x.open[e.Parent]
-	if !x.gateway && going && e.Usage != nil && e.Usage.Scope == "step" && x.models[i].usage == nil {
+	i, told := x.latest[e.Parent]
+	if !x.gateway && told && e.Usage != nil && e.Usage.Scope == "step" && x.models[i].usage == nil {
 		x.models[i].usage = e.Usage
 	}
 }
