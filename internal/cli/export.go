@@ -57,17 +57,17 @@ func newExport(x IO) *cobra.Command {
 with a span for each call of a model and of a tool, at the times at which they happened, and with
 the scores. Ids are made of what was run, so exporting twice leaves one.
 
-Keys come from the environment, and from nowhere else:
+A collector on this machine takes them with --to otlp --endpoint http://localhost:4318; --dry-run
+prints what would be sent. Keys come from the environment, and from nowhere else:
   OTEL_EXPORTER_OTLP_ENDPOINT   base address for otlp; --endpoint comes first
   OTEL_EXPORTER_OTLP_HEADERS    name=value,name=value
   LANGFUSE_HOST                 base address for langfuse; --endpoint comes first
   LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY
 
 Exit codes: 0 all was taken, 2 bad usage, 3 some of it was not taken.`,
-		Example: `  assay export assay-results --to otlp --endpoint http://localhost:4318
-  assay export assay-results --to otlp --dry-run | jq .name
-  LANGFUSE_PUBLIC_KEY=… LANGFUSE_SECRET_KEY=… assay export assay-results --to langfuse --endpoint https://langfuse.example
-  assay export assay-results --to atif --out trajectories`,
+		Example: `assay export assay-results --to otlp --dry-run
+assay export assay-results --to langfuse --dry-run
+assay export assay-results --to atif --out trajectories`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Dir = args[0]
