@@ -37,7 +37,7 @@ func newTrace(x IO) *cobra.Command {
 		Short: "print what an agent did in one cell, for a person to read",
 		Long: `Print the trace of a cell as a conversation: what was said, which tools were called and what came
 back, what was asked and answered, what sub-agents did, times and usage. CELL is the beginning of
-its key, or its case, arm and trial as in "timezone/claude/claude-opus-5/with_skill/1".
+its key or of its name, which is case, arm and trial as in "timezone/claude/claude-opus-5/with_skill/1".
 
 Long texts are shortened; --full shows all. --follow prints one line an event while the cell runs,
 until its agent stops; it waits for a cell that has not begun. --json prints the events themselves,
@@ -244,10 +244,11 @@ func openTrace(dir, id string) (plan.Cell, *os.File, error) {
 	return c, f, nil
 }
 
-// findCell finds the one cell that id names.
+// findCell finds the one cell that id names: by its name or the beginning of it, up to a slash, or by the beginning of its key.
 func findCell(cells []plan.Cell, id string) (plan.Cell, error) {
 	matches := slices.DeleteFunc(slices.Clone(cells), func(c plan.Cell) bool {
-		return cellID(c) != id && (len(id) < 4 || !strings.HasPrefix(c.Key, id))
+		byName := strings.HasPrefix(cellID(c)+"/", strings.TrimSuffix(id, "/")+"/")
+		return !byName && (len(id) < 4 || !strings.HasPrefix(c.Key, id))
 	})
 	switch len(matches) {
 	case 1:
@@ -255,8 +256,18 @@ func findCell(cells []plan.Cell, id string) (plan.Cell, error) {
 	case 0:
 		return plan.Cell{}, fmt.Errorf("no cell is called %q; assay plan lists the keys", id)
 	}
-	return plan.Cell{}, fmt.Errorf("%d cells begin with %q; give more of the key", len(matches), id)
+	var names []string
+	for _, c := range matches[:min(len(matches), mostNamed)] {
+		names = append(names, cellID(c))
+	}
+	if more := len(matches) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return plan.Cell{}, fmt.Errorf("%d cells begin with %q; name one of them: %s", len(matches), id, strings.Join(names, ", "))
 }
+
+// mostNamed is how many cells a message names when more than one begin as was asked.
+const mostNamed = 6
 
 // cellID is the name of a cell that findCell finds it by.
 func cellID(c plan.Cell) string { return fmt.Sprintf("%s/%s/%d", c.Case, c.Arm(), c.Trial) }
