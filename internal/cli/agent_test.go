@@ -68,6 +68,13 @@ var behaviours = map[string]func(args []string) int{
 		fmt.Println("thinking")
 		return forever()
 	},
+	// All at once: it ignores that it is told to end, and has a daemon that nothing of it marks.
+	"entrench": func([]string) int {
+		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+		spawn(&syscall.SysProcAttr{Setsid: true}, os.Stdout, []string{}, "daemon-2")
+		fmt.Println("thinking")
+		return forever()
+	},
 	"close-stdout": func([]string) int {
 		fmt.Println("thinking")
 		must(os.Stdout.Close())
@@ -221,10 +228,10 @@ var behaviours = map[string]func(args []string) int{
 	"sparse": func([]string) int {
 		f, err := os.Create("huge")
 		must(err)
-		must(f.Truncate(1 << 40))
+		err = f.Truncate(1 << 40) // where files have a limit, it cannot
 		must(f.Close())
 		fix()
-		fmt.Println("done")
+		fmt.Println("done", err)
 		return 0
 	},
 	"many-files": func([]string) int {

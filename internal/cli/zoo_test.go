@@ -35,6 +35,7 @@ var zoo = []struct {
 	{"hang", result.Errored, trace.ClassStalled, ""},
 	{"talk-hang", result.Failed, "", "time"},
 	{"ignore-term", result.Failed, "", "time"},
+	{"entrench", result.Failed, "", "time"},
 	{"close-stdout", result.Failed, "", "time"},
 	{"daemon", result.Passed, "", ""},
 	{"hold-stdout", result.Passed, "", ""},
@@ -60,11 +61,19 @@ var zoo = []struct {
 	{"env", result.Passed, "", ""},
 }
 
+// zooInDocker are the agents whose cells end otherwise in a container.
+var zooInDocker = map[string]result.Status{
+	"sparse":   result.Passed, // the file is larger than a file of a place may be
+	"flood":    result.Failed, // by its output or by its time: what it says goes a longer way
+	"one-line": result.Failed,
+}
+
 // peakLimit bounds the resident memory of assay itself, whatever its agents do.
 const peakLimit = 150 << 20
 
-// TestZoo runs real programs that misbehave, and asserts the status and the reason of each, that no process of theirs is
-// left, that nothing outside their place changed, and that assay's own memory stays small.
+// TestZoo runs real programs that misbehave, and asserts the status and the reason of each, that nothing of theirs is left,
+// that nothing outside their place changed, and that assay's own memory stays small. ASSAY_EXECUTOR and ASSAY_IMAGE name
+// another executor and its image.
 func TestZoo(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the host executor contains processes on Linux only")
@@ -77,6 +86,7 @@ func TestZoo(t *testing.T) {
 	canary := filepath.Join(dir, "canary")
 	must(os.WriteFile(canary, []byte("untouched\n"), 0o644))
 	writeZoo(t, dir, canary)
+	before := trailOf(t, dir, bin)
 
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -102,6 +112,9 @@ func TestZoo(t *testing.T) {
 		got[r.Harness] = r
 	}
 	for _, want := range zoo {
+		if status, other := zooInDocker[want.behaviour]; other && inDocker() {
+			want.status, want.class, want.detail = status, "", ""
+		}
 		r, ok := got[want.behaviour]
 		if !ok {
 			t.Errorf("%s: not in the ledger", want.behaviour)
@@ -117,16 +130,14 @@ func TestZoo(t *testing.T) {
 		if len(r.Agent.Survivors) > 0 {
 			t.Errorf("%s: left %v", want.behaviour, r.Agent.Survivors)
 		}
-		if limit := 12 * time.Second; r.Took.Agent > limit {
+		if limit := zooLimit(); r.Took.Agent > limit {
 			t.Errorf("%s: took %v, the limit is %v", want.behaviour, r.Took.Agent, limit)
 		}
 	}
 	if swept := got["daemon"].Agent.Swept; swept == 0 {
 		t.Error("daemon: nothing was swept")
 	}
-	for _, left := range processesOf(bin) {
-		t.Errorf("still running: %s", left)
-	}
+	before.leftNothing(t)
 	if b, err := os.ReadFile(canary); err != nil || string(b) != "untouched\n" {
 		t.Errorf("a file outside every place was changed: %q %v", b, err)
 	}
@@ -138,9 +149,14 @@ func TestZoo(t *testing.T) {
 	if leak := findText(t, filepath.Join(dir, "assay-results"), "canary-token", "canary-key"); leak != "" {
 		t.Errorf("a secret of the host is in %s", leak)
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "tmp", "assay-*")); len(left) > 0 {
-		t.Errorf("places were left: %v", left)
+}
+
+// zooLimit is how long an agent may take to be ended: its time, the grace after it, and what it takes to end it.
+func zooLimit() time.Duration {
+	if inDocker() {
+		return 20 * time.Second
 	}
+	return 12 * time.Second
 }
 
 // buildPrograms builds assay and links this test binary as fake-agent, in one folder.
@@ -168,9 +184,10 @@ func buildPrograms(t *testing.T, dir string) string {
 func writeZoo(t *testing.T, dir, canary string) {
 	t.Helper()
 	var s strings.Builder
-	s.WriteString("name: zoo\nretries: 0\nlimits: {timeout: 5s}\nmatrix:\n  trials: 1\n  harnesses:\n")
+	s.WriteString("name: zoo\nretries: 0\nlimits: {timeout: 5s}\n" + zooExecutor(filepath.Join(dir, "bin")) + "matrix:\n  trials: 1\n  harnesses:\n")
 	for _, z := range zoo {
-		fmt.Fprintf(&s, "    - {id: %s, type: command, stdin: prompt, argv: [fake-agent, %s, \"{trace_file}\", %q]}\n", z.behaviour, z.behaviour, canary)
+		fmt.Fprintf(&s, "    - {id: %s, type: command, stdin: prompt, argv: [%q, %s, \"{trace_file}\", %q]}\n",
+			z.behaviour, filepath.Join(dir, "bin", "fake-agent"), z.behaviour, canary)
 	}
 	for name, text := range map[string]string{
 		"suite.yaml": s.String(),
