@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/assay-ci/assay/internal/redact"
+	"github.com/assay-ci/assay/internal/trace"
 )
 
 // A cassette is the recording of one cell, a file of JSON Lines: a head, one entry for each exchange in the order in which
@@ -112,7 +113,7 @@ func cassettePath(dir, name, end string) string {
 	for part := range strings.SplitSeq(name, "/") {
 		if !safe.MatchString(part) {
 			plain := regexp.MustCompile(`[^a-z0-9-]+`).ReplaceAllString(strings.ToLower(part), "_")
-			part = fmt.Sprintf("%.40s-%.12x", plain, sha256.Sum256([]byte(part)))
+			part = fmt.Sprintf("%s-%.12x", plain[:min(40, len(plain))], sha256.Sum256([]byte(part)))
 		}
 		parts = append(parts, part)
 	}
@@ -272,7 +273,7 @@ func readCassette(data []byte, name string) (map[place]*entry, error) {
 			return nil, fmt.Errorf("line %d stands behind the end", number)
 		case number == 1:
 			if l.Cassette != cassetteVersion || l.Name != name {
-				return nil, fmt.Errorf("it begins with version %d of %.200q, not with version %d", l.Cassette, l.Name, cassetteVersion)
+				return nil, fmt.Errorf("it begins with version %d of %q, not with version %d", l.Cassette, trace.Shorten(l.Name, 200), cassetteVersion)
 			}
 		case l.End != nil:
 			if *l.End != len(entries) {

@@ -200,7 +200,7 @@ func (c *Cell) begin(q *request) (*call, *Refusal) {
 	if m == nil || m.Dialect != q.dialect {
 		return nil, c.refuse(Refusal{
 			Stop: trace.StopError, Class: trace.ClassModelNotAllowed,
-			Detail: fmt.Sprintf("the model %.100q over %s is not one that this cell may call", q.model, q.dialect),
+			Detail: fmt.Sprintf("the model %q over %s is not one that this cell may call", trace.Shorten(q.model, 100), q.dialect),
 		})
 	}
 	lane := c.laneOf(q, m)
@@ -383,7 +383,7 @@ func (c *Cell) clean(text string) string {
 // settle books a call that has ended. The refusal, if it has one, is what the client is to be told instead of a failure.
 func (c *Cell) settle(k *call) *Refusal {
 	if k.fault != nil {
-		k.fault.Detail = cutTo(folded(c.clean(k.scrub.all(k.fault.Detail))), maxDetail)
+		k.fault.Detail = trace.Shorten(folded(c.clean(k.scrub.all(k.fault.Detail))), maxDetail)
 	}
 	answered := k.status >= 200 && k.status < 300
 	whole := answered && !k.cut && k.fault == nil

@@ -32,7 +32,7 @@ func (c *Cell) serve(w http.ResponseWriter, r *http.Request, path string) {
 	rt, ok := routeOf(path)
 	if !ok || r.Method != http.MethodPost {
 		if r.Method != http.MethodHead { // claude-code knocks at the door first
-			c.remark(fmt.Sprintf("the gateway answered 404 to %.10s %.200q", r.Method, path))
+			c.remark(fmt.Sprintf("the gateway answered 404 to %s %q", trace.Shorten(r.Method, 10), trace.Shorten(path, 200)))
 		}
 		http.NotFound(w, r)
 		return
@@ -225,7 +225,7 @@ func (a *answer) unpack() error {
 		return nil
 	default:
 		a.body.Close()
-		return fmt.Errorf("the answer is encoded as %.40q, and plain was asked for", enc)
+		return fmt.Errorf("the answer is encoded as %q, and plain was asked for", trace.Shorten(enc, 40))
 	}
 }
 

@@ -422,7 +422,7 @@ type anything string
 func (a *anything) UnmarshalJSON(b []byte) error {
 	var s string
 	if json.Unmarshal(b, &s) != nil {
-		s = cutTo(string(b), 100)
+		s = trace.Shorten(string(b), 100)
 	}
 	*a = anything(s)
 	return nil
@@ -439,12 +439,4 @@ func decode(doc []byte, into any) bool {
 	err := json.Unmarshal(doc, into)
 	var mismatch *json.UnmarshalTypeError
 	return err == nil || errors.As(err, &mismatch)
-}
-
-// cutTo is at most the first n bytes of s, in whole characters.
-func cutTo(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/assay-ci/assay/internal/trace"
 )
 
 // maxBody is the largest request or answer in bytes, after unpacking.
@@ -62,7 +64,7 @@ func readBody(r *http.Request) ([]byte, error) {
 		}
 		src = z
 	default:
-		return nil, fmt.Errorf("the body of the request is encoded as %.40q; send it plain or as gzip", enc)
+		return nil, fmt.Errorf("the body of the request is encoded as %q; send it plain or as gzip", trace.Shorten(enc, 40))
 	}
 	body, err := io.ReadAll(io.LimitReader(src, maxBody+1))
 	if err != nil {
@@ -121,7 +123,7 @@ func topLevel(body []byte) (map[string]json.RawMessage, error) {
 		}
 		name, _ := t.(string)
 		if _, twice := fields[name]; twice {
-			return nil, fmt.Errorf("the request has the member %.40q twice", name)
+			return nil, fmt.Errorf("the request has the member %q twice", trace.Shorten(name, 40))
 		}
 		var raw json.RawMessage
 		if err := dec.Decode(&raw); err != nil {

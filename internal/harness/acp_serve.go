@@ -32,7 +32,7 @@ func (a *acpTalk) asked(f acpFrame) {
 		err = a.writeFile(f)
 	default:
 		a.other(f.Method)
-		a.refuse(f.ID, acpNoMethod, "Assay does not offer %.100q", f.Method)
+		a.refuse(f.ID, acpNoMethod, "Assay does not offer %q", trace.Shorten(f.Method, 100))
 	}
 	if err != nil {
 		a.other(f.Method)
@@ -127,7 +127,7 @@ func (a *acpTalk) elicitation(f acpFrame) error {
 		return err
 	}
 	if p.Mode != "form" && p.Mode != "" {
-		return fmt.Errorf("mode %.100q is not offered", p.Mode)
+		return fmt.Errorf("mode %q is not offered", trace.Shorten(p.Mode, 100))
 	}
 	names := questionNames(p.Schema.Fields)
 	a.flush()
@@ -214,7 +214,7 @@ func (a *acpTalk) form(fields map[string]acpField, names []string, questions []t
 	for i, name := range names {
 		key, value, err := fields[name].value(name, questions[i], r.Answers[i])
 		if err != nil {
-			a.s.emit(warning(fmt.Sprintf("the answer to %.100q does not fit its field, so the form is declined: %v", name, err)))
+			a.s.emit(warning(fmt.Sprintf("the answer to %q does not fit its field, so the form is declined: %v", trace.Shorten(name, 100), err)))
 			return acpObject{"action": "decline"}
 		}
 		content[key] = value
@@ -253,7 +253,7 @@ func (a *acpTalk) inside(p string) (string, error) {
 	}
 	name, ok := strings.CutPrefix(path.Clean(p), work+"/")
 	if !ok || name == "" {
-		return "", fmt.Errorf("%.300q is not a file of the work folder", p)
+		return "", fmt.Errorf("%q is not a file of the work folder", trace.Shorten(p, 300))
 	}
 	return name, nil
 }

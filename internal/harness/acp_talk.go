@@ -199,7 +199,7 @@ func (a *acpTalk) initialized(result json.RawMessage) error {
 	if r.Version != 1 {
 		return fmt.Errorf("it speaks version %d of the protocol, and Assay 1", r.Version)
 	}
-	a.acc.Version, a.mcpHTTP = fmt.Sprintf("%.*s", maxName, r.Agent.Version), r.Can.MCP.HTTP
+	a.acc.Version, a.mcpHTTP = trace.Shorten(r.Agent.Version, maxName), r.Can.MCP.HTTP
 	servers, fault := a.mcpServers()
 	if fault != "" {
 		a.fail(trace.Fault{Class: trace.ClassHarnessConfig, Detail: fault})
@@ -260,7 +260,7 @@ func (a *acpTalk) opened(result json.RawMessage) error {
 			json.Unmarshal(o.Current, &a.acc.Model) // of another type: not told
 		}
 	}
-	a.acc.Model = fmt.Sprintf("%.*s", maxName, a.acc.Model)
+	a.acc.Model = trace.Shorten(a.acc.Model, maxName)
 	if a.agent.mode == "" || a.agent.mode == r.Modes.Current {
 		a.prompt()
 		return nil
@@ -271,11 +271,11 @@ func (a *acpTalk) opened(result json.RawMessage) error {
 			a.request("session/set_mode", acpObject{"sessionId": a.session, "modeId": a.agent.mode})
 			return nil
 		}
-		offered = append(offered, m.ID)
+		offered = append(offered, trace.Shorten(m.ID, 200))
 	}
 	offered = offered[:min(len(offered), 10)]
 	a.fail(trace.Fault{Class: trace.ClassHarnessConfig,
-		Detail: fmt.Sprintf("the agent has no mode %s; it has %.200q", a.agent.mode, offered)})
+		Detail: fmt.Sprintf("the agent has no mode %s; it has %q", a.agent.mode, offered)})
 	return nil
 }
 
@@ -315,7 +315,7 @@ func (a *acpTalk) ended(result json.RawMessage) error {
 	case "cancelled":
 		a.acc.Stop, a.acc.Detail = trace.StopCancelled, "the agent says that it was cancelled"
 	default:
-		return fmt.Errorf("stop reason %.100q is none", r.Reason)
+		return fmt.Errorf("stop reason %q is none", trace.Shorten(r.Reason, 100))
 	}
 	a.s.done()
 	return nil
@@ -572,11 +572,7 @@ func (e acpError) text() string {
 		Message string `json:"message"`
 	}
 	json.Unmarshal(e.Data, &d) // of another shape: it has no words
-	said := printable(e.Message + " " + d.Message)
-	if len(said) > maxErrorText {
-		said = strings.ToValidUTF8(said[:maxErrorText], "") + "…" // the mark by which a secret that is cut here is found
-	}
-	return said
+	return trace.Shorten(printable(e.Message+" "+d.Message), maxErrorText)
 }
 
 // faultOf says what kind of fault an error of the agent tells of.

@@ -138,7 +138,7 @@ func claimedStop(s trace.Stop) (trace.StopReason, trace.Class, string) {
 		trace.ClassContextOverflow, trace.ClassHarnessConfig:
 		return trace.StopError, s.Class, s.Detail
 	}
-	return trace.StopError, trace.ClassHarnessCrash, fmt.Sprintf("its own trace ends with %.100q: %s", s.Reason, s.Detail)
+	return trace.StopError, trace.ClassHarnessCrash, fmt.Sprintf("its own trace ends with %q: %s", trace.Shorten(string(s.Reason), 100), s.Detail)
 }
 
 func rawOf(e trace.Event) json.RawMessage {

@@ -109,7 +109,7 @@ func (l *loop) tool(name, arguments string) (do toolUse, why string) {
 		a := listArgs{Path: "."}
 		return func(_ context.Context, r *trace.Tool) error { l.list(a, r); return nil }, readArguments(arguments, &a)
 	}
-	return nil, fmt.Sprintf("There is no tool %.100q. The tools are %s.", name, strings.Join(openaiToolNames(), ", "))
+	return nil, fmt.Sprintf("There is no tool %q. The tools are %s.", trace.Shorten(name, 100), strings.Join(openaiToolNames(), ", "))
 }
 
 // readArguments decodes the arguments of a call and says what is wrong with them. Keys that the tool does not have are

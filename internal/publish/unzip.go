@@ -67,7 +67,11 @@ func checkZip(r io.ReaderAt, size int64, l Limits) ([]*zip.File, error) {
 	seen := map[string]claim{}
 	for _, f := range z.File {
 		if err := checkEntry(f, seen); err != nil {
-			return nil, fmt.Errorf("archive entry %.*q: %w", maxName, f.Name, err)
+			name := f.Name
+			if len(name) > maxName {
+				name = name[:maxName] + "…"
+			}
+			return nil, fmt.Errorf("archive entry %q: %w", name, err)
 		}
 		if total += f.UncompressedSize64; f.UncompressedSize64 > maxArchive || total > maxArchive {
 			return nil, fmt.Errorf("archive: more than %d bytes unpacked", maxArchive)

@@ -76,7 +76,7 @@ func (l llm) permission(ctx context.Context, ask trace.Ask) (Reply, error) {
 	var got llmReply
 	take := func(r llmReply) error {
 		if r.Choice != "allow" && r.Choice != "deny" {
-			return fmt.Errorf("choice is %.50q, want allow or deny", r.Choice)
+			return fmt.Errorf("choice is %q, want allow or deny", trace.Shorten(r.Choice, 50))
 		}
 		got = r
 		return nil
@@ -121,7 +121,7 @@ func checkChoice(q trace.Question, r llmReply) error {
 	case r.Choice != "" && r.Text != "":
 		return errors.New("both choice and text are given")
 	case r.Choice != "" && !offered:
-		return fmt.Errorf("choice is %.50q, which is not offered", r.Choice)
+		return fmt.Errorf("choice is %q, which is not offered", trace.Shorten(r.Choice, 50))
 	case r.Choice == "" && !takesText(q):
 		return errors.New("the question takes a choice only, and none is given")
 	case r.Choice == "" && (r.Text == "" || len(r.Text) > maxAnswer):

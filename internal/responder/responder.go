@@ -155,7 +155,7 @@ func checkAnswers(ask trace.Ask, r Reply) error {
 	}
 	for i, q := range ask.Questions {
 		if !fits(q, r.Answers[i]) {
-			return fmt.Errorf("%s gave the answer %.200q, which question %d does not offer", r.By, r.Answers[i], i+1)
+			return fmt.Errorf("%s gave the answer %q, which question %d does not offer", r.By, trace.Shorten(r.Answers[i], 200), i+1)
 		}
 	}
 	return nil

@@ -140,14 +140,14 @@ func (t *atifText) UnmarshalJSON(b []byte) error {
 // check refuses what the format does not allow and what events cannot be told from.
 func (d *atifDocument) check() error {
 	if !strings.HasPrefix(d.Schema, "ATIF-v1.") {
-		return fmt.Errorf("schema_version is %.40q, want %s or another version 1", d.Schema, ATIF)
+		return fmt.Errorf("schema_version is %q, want %s or another version 1", Shorten(d.Schema, 40), ATIF)
 	}
 	for i, s := range d.Steps {
 		if s == nil || s.ID != i+1 {
 			return fmt.Errorf("steps[%d]: step_id must be %d: they go up by one from 1", i, i+1)
 		}
 		if s.Source != atifUser && s.Source != atifModel && s.Source != atifSystem {
-			return fmt.Errorf("step %d: source is %.40q, want user, agent or system", s.ID, s.Source)
+			return fmt.Errorf("step %d: source is %q, want user, agent or system", s.ID, Shorten(s.Source, 40))
 		}
 		if err := s.checkResults(); err != nil {
 			return fmt.Errorf("step %d: %w", s.ID, err)
@@ -160,7 +160,7 @@ func (d *atifDocument) check() error {
 		}
 		ids[d.Subagents[i].ID] = true
 		if err := d.Subagents[i].check(); err != nil {
-			return fmt.Errorf("sub-agent %.80q: %w", d.Subagents[i].ID, err)
+			return fmt.Errorf("sub-agent %q: %w", Shorten(d.Subagents[i].ID, 80), err)
 		}
 	}
 	return nil
@@ -176,7 +176,7 @@ func (s *atifStep) checkResults() error {
 	}
 	for _, r := range s.Observation.Results {
 		if r.Call != nil && !calls[*r.Call] {
-			return fmt.Errorf("a result names the call %.80q, which is not one of its step", *r.Call)
+			return fmt.Errorf("a result names the call %q, which is not one of its step", Shorten(*r.Call, 80))
 		}
 	}
 	return nil
