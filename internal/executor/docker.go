@@ -298,7 +298,7 @@ func (b *dockerBackend) verify(c census, nonce string) error {
 			wrong = append(wrong, fmt.Sprintf(format, args...))
 		}
 	}
-	expect(c.Nonce == nonce, "its folder is not the one of this host (%.200q)", c.Nonce)
+	expect(c.Nonce == nonce, "its folder is not the one of this host (%q)", shorten(c.Nonce, 200))
 	expect(c.Uncontained == "", "processes cannot be contained: %s", c.Uncontained)
 	expect(c.Unwritable == "", "its work folder cannot be written to: %s", c.Unwritable)
 	expect(!c.Capabilities, "it has capabilities")

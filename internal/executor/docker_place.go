@@ -287,7 +287,7 @@ func (d docker) state(ctx context.Context, name string) string {
 		text += ", after the memory limit ended a process"
 	}
 	if s.Error != "" {
-		text += fmt.Sprintf(": %.200q", s.Error)
+		text += fmt.Sprintf(": %q", shorten(s.Error, 200))
 	}
 	return text
 }

@@ -195,7 +195,7 @@ type listing struct {
 // add appends what is below the folder called name in root; prefix leads the paths of its entries.
 func (l *listing) add(root *os.Root, name, prefix string, depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("%.100s…: more than %d folders deep", prefix, maxDepth)
+		return fmt.Errorf("%s: more than %d folders deep", shorten(prefix, 100), maxDepth)
 	}
 	root, err := root.OpenRoot(name)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -298,7 +299,16 @@ func (c *clipped) String() string {
 	if len(c.text) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(": %.500q", c.text)
+	return fmt.Sprintf(": %q", shorten(string(c.text), 500))
+}
+
+// shorten cuts a text for an error after n bytes at most. By the mark at its end a redactor finds what is left of a secret that
+// was cut; the precision of a verb leaves none.
+func shorten(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "") + "…"
 }
 
 // runFramed runs a command below the supervisor at the far end of a client.

@@ -177,11 +177,11 @@ func (h *bridgeHello) check() error {
 	case h == nil || h.Proto != bridgeProto || h.Bridge != hex.EncodeToString(sum[:]):
 		text = "what its Python runs is not our bridge"
 	case minor < oldestPython:
-		text = fmt.Sprintf("its Python is %.20q; Harbor needs 3.%d", h.Python, oldestPython)
+		text = fmt.Sprintf("its Python is %q; Harbor needs 3.%d", shorten(h.Python, 20), oldestPython)
 	case h.Harbor == "":
 		text = "its Python has no Harbor; install " + harborInstall + " there"
 	case !strings.HasPrefix(h.Harbor, harborRelease):
-		text = fmt.Sprintf("its Harbor is %.20q, and the bridge is written for %s, whose interface changes often", h.Harbor, harborInstall)
+		text = fmt.Sprintf("its Harbor is %q, and the bridge is written for %s, whose interface changes often", shorten(h.Harbor, 20), harborInstall)
 	default:
 		return nil
 	}
@@ -290,7 +290,7 @@ func (b *bridge) hear(line []byte) error {
 func parseAnswer(line []byte) (answer, error) {
 	var a answer
 	if err := json.Unmarshal(line, &a); err != nil {
-		return a, fmt.Errorf("its process said %.200q, which is no answer: %w", line, err)
+		return a, fmt.Errorf("its process said %q, which is no answer: %w", shorten(string(line), 200), err)
 	}
 	return a, nil
 }

@@ -354,7 +354,7 @@ func (p *harborPlace) send(ctx context.Context, fresh, gone []string) error {
 func (p *harborPlace) ours(ctx context.Context, script, file string) error {
 	a, err := p.line(ctx, mirrorTime, ourPath+"; f="+file+"; "+script)
 	if err == nil && a.Code != 0 {
-		err = fmt.Errorf("exit code %d: %.400q", a.Code, a.Out)
+		err = fmt.Errorf("exit code %d: %q", a.Code, shorten(a.Out, 400))
 	}
 	return err
 }

@@ -159,7 +159,7 @@ func parseReport(out string) (farReport, error) {
 	head, rest, _ := strings.Cut(out, "\n")
 	fields := strings.Fields(head)
 	if len(fields) != 10 || fields[0] != "assay" {
-		return farReport{}, fmt.Errorf("%w: %.200q", errNoReport, out)
+		return farReport{}, fmt.Errorf("%w: %q", errNoReport, shorten(out, 200))
 	}
 	var r farReport
 	var numbers [8]int64
@@ -167,7 +167,7 @@ func parseReport(out string) (farReport, error) {
 	for i, f := range []string{fields[1], fields[3], fields[4], fields[5], fields[6], fields[7], fields[8], last} {
 		n, err := strconv.ParseInt(f, 10, 62)
 		if err != nil || n < 0 {
-			return r, fmt.Errorf("%w: %.200q", errNoReport, out)
+			return r, fmt.Errorf("%w: %q", errNoReport, shorten(out, 200))
 		}
 		numbers[i] = n
 	}
@@ -223,14 +223,14 @@ type farLook struct {
 func parseLook(out string) (farLook, error) {
 	lines := strings.Split(out, "\n")
 	if what, ok := strings.CutPrefix(lines[0], "lacks "); ok {
-		return farLook{}, fmt.Errorf("places of this image cannot be used: %.100s is missing; it needs root, bash, tar and setpriv (util-linux)", what)
+		return farLook{}, fmt.Errorf("places of this image cannot be used: %s is missing; it needs root, bash, tar and setpriv (util-linux)", shorten(what, 100))
 	}
 	if len(lines) < 4 || lines[0] != "has" {
-		return farLook{}, fmt.Errorf("places of this image cannot be used: bash did not run there: %.200q", out)
+		return farLook{}, fmt.Errorf("places of this image cannot be used: bash did not run there: %q", shorten(out, 200))
 	}
 	routes, err := strconv.Atoi(lines[3])
 	if err != nil {
-		return farLook{}, fmt.Errorf("what a place can reach is not known: %.200q", out)
+		return farLook{}, fmt.Errorf("what a place can reach is not known: %q", shorten(out, 200))
 	}
 	look := farLook{path: lines[1], routes: routes, interfaces: []string{}}
 	for name := range strings.SplitSeq(lines[2], ",") {

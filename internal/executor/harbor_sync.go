@@ -169,10 +169,10 @@ func unpackTar(r io.Reader, root *os.Root, names []string) error {
 		name := path.Clean(h.Name)
 		first, _, _ := strings.Cut(name, "/")
 		if !filepath.IsLocal(name) || !slices.Contains(names, first) {
-			return fmt.Errorf("it sent %.200q, which is not below its folders", h.Name)
+			return fmt.Errorf("it sent %q, which is not below its folders", shorten(h.Name, 200))
 		}
 		if err := unpackEntry(t, h, root, name); err != nil {
-			return fmt.Errorf("%.200s: %w", name, err)
+			return fmt.Errorf("%s: %w", shorten(name, 200), err)
 		}
 	}
 }
@@ -207,7 +207,7 @@ func unpackEntry(t io.Reader, h *tar.Header, root *os.Root, name string) error {
 func noLinkAbove(root *os.Root, name string) error {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if info, err := root.Lstat(dir); err != nil || !info.IsDir() {
-			return fmt.Errorf("%.200s is not a folder", dir)
+			return fmt.Errorf("%s is not a folder", shorten(dir, 200))
 		}
 	}
 	return nil

@@ -253,7 +253,7 @@ func (p *pipes) lost() error {
 	err := p.process.Wait() // from here on its orphans are ours
 	endOrphans()
 	if said := strings.TrimSpace(p.said.String()); said != "" {
-		return fmt.Errorf("its supervisor ended without a report (%w): %.500s", err, said)
+		return fmt.Errorf("its supervisor ended without a report (%w): %s", err, shorten(said, 500))
 	}
 	return fmt.Errorf("its supervisor ended without a report (%w)", err)
 }

@@ -51,7 +51,7 @@ func takeSurvey(ctx context.Context, argv []string, attr *syscall.SysProcAttr) (
 		err = json.Unmarshal(text, &s)
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
-		err = fmt.Errorf("%w: %.500s", err, bytes.TrimSpace(exit.Stderr))
+		err = fmt.Errorf("%w: %s", err, shorten(string(bytes.TrimSpace(exit.Stderr)), 500))
 	}
 	return s, err
 }
