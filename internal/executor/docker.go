@@ -226,7 +226,7 @@ func (b *dockerBackend) copyProgram(context.Context) error {
 	if b.program, err = b.outside(copied); err != nil {
 		return err
 	}
-	b.base, err = socketBase(b.session.Scratch)
+	b.base, err = os.MkdirTemp(b.session.Scratch, "s") // only we can enter it
 	return err
 }
 
@@ -243,15 +243,6 @@ func checkStatic(program string) error {
 		}
 	}
 	return nil
-}
-
-// socketBase returns a folder for sockets, which only we can enter: their paths must be short.
-func socketBase(scratch string) (string, error) {
-	const room = len("/s0123456789/") + len(readySocket)
-	if len(scratch)+room <= maxSocketPath {
-		return os.MkdirTemp(scratch, "s")
-	}
-	return os.MkdirTemp("/tmp", "assay-")
 }
 
 // openCanary listens where a place must not reach: at this host's end of the daemon's bridge.

@@ -515,6 +515,35 @@ func TestA10EachPlaceHasItsOwnWayToTheGateway(t *testing.T) {
 	}
 }
 
+// A long path of the temporary folder is no reason to leave sockets elsewhere, where no sweep would find them.
+func TestSocketsStayInTheScratchFolder(t *testing.T) {
+	t.Parallel()
+	scratch := filepath.Join(t.TempDir(), strings.Repeat("long", 40))
+	if err := os.Mkdir(scratch, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	address := gatewayForTest(t, "gateway")
+	b, _, err := startDocker(t, smallParams(), Session{Scratch: scratch, Gateway: func() string { return address }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close(context.Background()) })
+	p := placeOf(t, b, NetGateway)
+	if exit, out, _ := run(t, p, Command{Argv: p.self("dial", address, "hello")}); exit.Code != 0 || out != "gateway heard hello" {
+		t.Errorf("%+v: %s", exit, out)
+	}
+	dir := p.Executor.(*container).doors.dir
+	if !strings.HasPrefix(dir, scratch+"/") {
+		t.Errorf("the sockets are in %s", dir)
+	}
+	if err := p.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("they are still there: %v", err)
+	}
+}
+
 func TestA11AGreedyPlaceHarmsOnlyItself(t *testing.T) {
 	t.Parallel()
 	p := dockerPlace(t)

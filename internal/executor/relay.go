@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -25,7 +26,6 @@ const (
 	readySocket   = "ready.sock"
 	gatewaySocket = "gw.sock"
 	nonceFile     = ".nonce"         // in the root of a place, while it is opened
-	maxSocketPath = 107              // bytes, of the kernel's struct
 	readyLimit    = 20 * time.Second // for a relay to say that it is there
 	nothing       = "-"              // an argument of the relay that is absent
 )
@@ -53,7 +53,8 @@ func (c census) egress(policy Network) Egress {
 
 // doors are the sockets of one place.
 type doors struct {
-	dir     string // mounted into the place
+	dir     string   // mounted into the place
+	folder  *os.File // dir
 	ready   *net.UnixListener
 	gateway net.Listener // nil: nothing is relayed
 	shut    func()       // ends the connections to it
@@ -74,6 +75,9 @@ func openDoors(base, address string) (_ *doors, err error) {
 			d.close()
 		}
 	}()
+	if d.folder, err = os.Open(d.dir); err != nil {
+		return nil, err
+	}
 	if err := os.Chmod(d.dir, 0o711); err != nil { // base is ours alone, and the place has another user
 		return nil, err
 	}
@@ -92,11 +96,10 @@ func openDoors(base, address string) (_ *doors, err error) {
 	return d, nil
 }
 
+// listen listens in the folder. The path of a socket may have 107 bytes and that of the folder may have more, so the folder is
+// named by its descriptor.
 func (d *doors) listen(name string) (*net.UnixListener, error) {
-	path := filepath.Join(d.dir, name)
-	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("%s is longer than the %d bytes that a socket may have; set TMPDIR to a shorter folder", path, maxSocketPath)
-	}
+	path := filepath.Join("/proc/self/fd", strconv.Itoa(int(d.folder.Fd())), name)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		return nil, err
@@ -139,5 +142,8 @@ func (d *doors) close() error {
 		d.gateway.Close()
 	}
 	d.open.Wait()
+	if d.folder != nil {
+		d.folder.Close() // when the listeners have removed their sockets by it
+	}
 	return os.RemoveAll(d.dir)
 }
