@@ -81,7 +81,10 @@ func (b Benchmark) Against(s Stored) Benchmark {
 		}
 	}
 	origin.Cached = s.Cached && s.Benchmark != nil
-	b.Origin = &origin
+	b.Origin, b.History = &origin, nil
+	if s.Benchmark != nil {
+		b.History = b.historyAfter(s.Benchmark, origin)
+	}
 	pairings := slices.DeleteFunc(b.pairings(), func(p pairing) bool { return p.axis == axisBaseline })
 	b.settle(append(pairings, b.withStored(s, pairings)...), b.Gate.Settings, planned)
 	return b

@@ -415,7 +415,8 @@ func TestABaselineChangesNoRate(t *testing.T) {
 		if !bytes.Equal(before, after) {
 			t.Fatal("Against changed its receiver")
 		}
-		b.Comparisons, b.Origin, b.Gate, b.Verdict, b.Reason, b.Notes = head.Comparisons, nil, head.Gate, head.Verdict, head.Reason, head.Notes
+		b.Comparisons, b.Origin, b.History, b.Gate = head.Comparisons, nil, nil, head.Gate
+		b.Verdict, b.Reason, b.Notes = head.Verdict, head.Reason, head.Notes
 		if diff := cmp.Diff(head, b); diff != "" {
 			t.Fatal(diff)
 		}

@@ -24,7 +24,7 @@ const maxFile = 2 << 30
 //
 // Wall clock stands in few places, all of which WithoutTimes empties: metadata.timestamp, result.time_seconds of the
 // runs, time_seconds of the run summary and its delta, duration_seconds of the arms, of their cases and among the metrics of
-// comparisons, and created of the baseline's origin.
+// comparisons, created of the baseline's origin, and the history.
 type Benchmark struct {
 	SchemaVersion int                     `json:"schema_version"`
 	Metadata      Metadata                `json:"metadata"`
@@ -40,6 +40,7 @@ type Benchmark struct {
 	Comparisons   []Comparison            `json:"comparisons"`            // by head arm, and there twin, baseline, condition
 	Origin        *Origin                 `json:"baseline_origin"`        // of the stored baseline, or why there is none; nil when none was asked for
 	FalseAlarms   *FalseAlarms            `json:"false_alarms,omitempty"` // of a run of equal arms
+	History       *History                `json:"history,omitempty"`      // of the arms, from earlier runs to this one; nil: no earlier run is known
 	CaseArms      []CaseArm               `json:"case_arms"`              // what each arm did on each case, by case and arm
 	DiffScope     ByCondition[[]ScopeRow] `json:"diff_scope"`
 	Beside        BesideCost              `json:"beside"`           // what was asked of models beside the agents; in no cost of an arm
@@ -743,6 +744,11 @@ func (b Benchmark) sound() error {
 			return fmt.Errorf("comparison of %s: %w", clip(c.Head.Arm), err)
 		}
 	}
+	if b.History != nil {
+		if err := b.History.sound(); err != nil {
+			return fmt.Errorf("history: %w", err)
+		}
+	}
 	if !slices.Contains(worstFirst, b.Verdict) {
 		return fmt.Errorf("there is no verdict %q", clip(string(b.Verdict)))
 	}
@@ -843,6 +849,7 @@ func (b Benchmark) WithoutTimes() Benchmark {
 		origin.Created = nil
 		b.Origin = &origin
 	}
+	b.History = nil
 	return b
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ type History struct {
 
 // A PastRun is one benchmark of a history.
 type PastRun struct {
-	Name      string     `json:"name"`      // where it was read
+	Name      string     `json:"name"`      // where it was read; in the history of a benchmark, of itself: this run
 	Timestamp *time.Time `json:"timestamp"` // when it was planned; nil: not known
 	Commit    string     `json:"commit"`    // empty: not known
 	Suite     string     `json:"suite"`
@@ -25,8 +26,18 @@ type PastRun struct {
 	Simulated bool       `json:"simulated"`
 	Verdict   Verdict    `json:"verdict"`
 	Reason    Reason     `json:"reason"`
-	Changes   []Change   `json:"changes"` // against the run before it; empty for the first one
+	Changes   []Change   `json:"changes"`                // against the run before it; empty for the first one
+	More      int        `json:"more_changes,omitempty"` // that are not in the list
 }
+
+// This is the name of the run whose benchmark holds the history.
+const This = "this run"
+
+// What a benchmark keeps of the runs before it.
+const (
+	mostPast    = 30 // runs, itself with them
+	mostChanges = 20 // of a run
+)
 
 // A Change is one thing of the fingerprint that is not as it was in the run before. What a side does not have is empty.
 type Change struct {
@@ -117,13 +128,107 @@ func MakeHistory(past []Past) History {
 				at, h.Arms = len(h.Arms), append(h.Arms, ArmHistory{ArmID: a.ArmID, Points: make([]*PastPoint, len(past))})
 			}
 			h.Arms[at].Baseline = a.Baseline
-			h.Arms[at].Points[i] = &PastPoint{
-				PassRate: a.PassRate, Coverage: a.Coverage, NCases: a.NCases, CostUSD: a.CostUSD, Tokens: a.Tokens, Duration: a.Duration,
-				LinesChanged: a.DiffScope.Passed.LinesChanged,
-			}
+			h.Arms[at].Points[i] = pointOf(a)
 		}
 	}
 	return h
+}
+
+func pointOf(a Arm) *PastPoint {
+	return &PastPoint{
+		PassRate: a.PassRate, Coverage: a.Coverage, NCases: a.NCases, CostUSD: a.CostUSD, Tokens: a.Tokens, Duration: a.Duration,
+		LinesChanged: a.DiffScope.Passed.LinesChanged,
+	}
+}
+
+// After sets the history of a benchmark: these runs, and itself as [This].
+func (b Benchmark) After(past []Past) Benchmark {
+	h := MakeHistory(append(slices.Clone(past), PastOf(This, &b))).kept(b.Arms)
+	b.History = &h
+	return b
+}
+
+// historyAfter is the history of a stored benchmark, with this run at its end. So a chain of baselines tells its own history,
+// and nobody looks for more than one of them. It is nil when the stored run is not the earlier one.
+func (b Benchmark) historyAfter(stored *Benchmark, from Origin) *History {
+	if x, y := stored.Metadata.Timestamp, b.Metadata.Timestamp; x != nil && y != nil && x.After(*y) {
+		return nil
+	}
+	before := stored.History
+	if before == nil || len(before.Runs) == 0 {
+		h := MakeHistory([]Past{PastOf("", stored)})
+		before = &h
+	}
+	now := PastOf(This, &b)
+	now.run.Changes = changedBetween(PastOf("", stored), now)
+	h := History{SchemaVersion: Schema, Runs: append(slices.Clone(before.Runs), now.run)}
+	h.Runs[len(h.Runs)-2].Name = cmp.Or(from.URL, from.SHA, from.Source)
+	for _, a := range b.Arms {
+		points := make([]*PastPoint, len(before.Runs), len(h.Runs))
+		if at := slices.IndexFunc(before.Arms, func(x ArmHistory) bool { return x.ArmID == a.ArmID }); at >= 0 {
+			copy(points, before.Arms[at].Points)
+		}
+		h.Arms = append(h.Arms, ArmHistory{a.ArmID, a.Baseline, append(points, pointOf(a))})
+	}
+	h = h.kept(b.Arms)
+	return &h
+}
+
+// kept is as much of a history as a benchmark of these arms holds: its newest runs, and no other arms.
+func (h History) kept(arms []Arm) History {
+	first := max(0, len(h.Runs)-mostPast)
+	h.Runs = slices.Clone(h.Runs[first:])
+	for i := range h.Runs {
+		r := &h.Runs[i]
+		if more := len(r.Changes) - mostChanges; more > 0 {
+			r.Changes, r.More = slices.Clone(r.Changes[:mostChanges]), r.More+more
+		}
+	}
+	known := []ArmHistory{}
+	for _, a := range h.Arms {
+		if slices.ContainsFunc(arms, func(x Arm) bool { return x.ArmID == a.ArmID }) {
+			a.Points = slices.Clone(a.Points[first:])
+			known = append(known, a)
+		}
+	}
+	h.Arms = known
+	return h
+}
+
+// sound says what in a foreign history cannot be.
+func (h History) sound() error {
+	if len(h.Runs) > mostPast || len(h.Arms) > mostArms {
+		return fmt.Errorf("%d runs and %d arms are more than it can hold", len(h.Runs), len(h.Arms))
+	}
+	for _, r := range h.Runs {
+		if len(r.Changes) > mostChanges || r.More < 0 {
+			return fmt.Errorf("a run has %d changes and %d more", len(r.Changes), r.More)
+		}
+	}
+	for _, a := range h.Arms {
+		if len(a.Points) != len(h.Runs) {
+			return fmt.Errorf("arm %s has %d points, not one for each of %d runs", clip(a.String()), len(a.Points), len(h.Runs))
+		}
+		for _, p := range a.Points {
+			if p != nil && !(p.Coverage.sound() && p.PassRate.isShare()) {
+				return fmt.Errorf("the numbers of arm %s do not add up", clip(a.String()))
+			}
+		}
+	}
+	return nil
+}
+
+// isShare tells whether an estimate and its interval lie from 0 to 1, or nothing was measured.
+func (e *Estimate) isShare() bool {
+	if e == nil {
+		return true
+	}
+	for _, v := range []*float64{e.Lo, &e.Value, e.Hi} {
+		if v != nil && !(*v >= 0 && *v <= 1) {
+			return false
+		}
+	}
+	return true
 }
 
 // changedBetween lists what of the fingerprint is not as before: settings, then harnesses, conditions and cases by name.
@@ -178,10 +283,13 @@ func (f Fingerprint) versions() map[string]string {
 	return out
 }
 
+// conditionDigests are those of the conditions that the suite names: base versions come and go with what is compared.
 func (f Fingerprint) conditionDigests() map[string]string {
 	out := make(map[string]string, len(f.Conditions))
 	for _, c := range f.Conditions {
-		out[c.ID] = c.Digest
+		if c.TwinOf == "" || c.TwinOf == c.ID {
+			out[c.ID] = c.Digest
+		}
 	}
 	return out
 }
