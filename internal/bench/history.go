@@ -101,8 +101,8 @@ func PastOf(name string, b *Benchmark) Past {
 	}}
 }
 
-// MakeHistory puts benchmarks in the order of time. Those of one time, and those of none, keep theirs.
-func MakeHistory(past []Past) History {
+// inTime puts runs in the order of time. Those of one time, and those of none, keep theirs.
+func inTime(past []Past) []Past {
 	past = slices.Clone(past)
 	slices.SortStableFunc(past, func(a, b Past) int {
 		x, y := a.run.Timestamp, b.run.Timestamp
@@ -116,6 +116,12 @@ func MakeHistory(past []Past) History {
 		}
 		return x.Compare(*y)
 	})
+	return past
+}
+
+// MakeHistory puts benchmarks in the order of time. Those of one time, and those of none, keep theirs.
+func MakeHistory(past []Past) History {
+	past = inTime(past)
 	h := History{SchemaVersion: Schema, Runs: []PastRun{}, Arms: []ArmHistory{}}
 	for i, p := range past {
 		if i > 0 {
@@ -141,58 +147,63 @@ func pointOf(a Arm) *PastPoint {
 	}
 }
 
-// After sets the history of a benchmark: these runs, and itself as [This].
+// After sets the history of a benchmark: those of these runs that are not later than itself, and itself as [This].
 func (b Benchmark) After(past []Past) Benchmark {
-	h := MakeHistory(append(slices.Clone(past), PastOf(This, &b))).kept(b.Arms)
-	b.History = &h
+	past = slices.DeleteFunc(inTime(past), func(p Past) bool { return later(p.run.Timestamp, b.Metadata.Timestamp) })
+	if b.History = nil; len(past) > 0 {
+		b.History = MakeHistory(past).upTo(b, past[len(past)-1])
+	}
 	return b
 }
 
 // historyAfter is the history of a stored benchmark, with this run at its end. So a chain of baselines tells its own history,
 // and nobody looks for more than one of them. It is nil when the stored run is not the earlier one.
 func (b Benchmark) historyAfter(stored *Benchmark, from Origin) *History {
-	if x, y := stored.Metadata.Timestamp, b.Metadata.Timestamp; x != nil && y != nil && x.After(*y) {
+	if later(stored.Metadata.Timestamp, b.Metadata.Timestamp) {
 		return nil
 	}
-	before := stored.History
-	if before == nil || len(before.Runs) == 0 {
-		h := MakeHistory([]Past{PastOf("", stored)})
-		before = &h
+	last := PastOf(cmp.Or(from.URL, from.SHA, from.Source), stored)
+	if stored.History == nil || len(stored.History.Runs) == 0 {
+		return MakeHistory([]Past{last}).upTo(b, last)
 	}
-	now := PastOf(This, &b)
-	now.run.Changes = changedBetween(PastOf("", stored), now)
-	h := History{SchemaVersion: Schema, Runs: append(slices.Clone(before.Runs), now.run)}
-	h.Runs[len(h.Runs)-2].Name = cmp.Or(from.URL, from.SHA, from.Source)
-	for _, a := range b.Arms {
-		points := make([]*PastPoint, len(before.Runs), len(h.Runs))
-		if at := slices.IndexFunc(before.Arms, func(x ArmHistory) bool { return x.ArmID == a.ArmID }); at >= 0 {
-			copy(points, before.Arms[at].Points)
-		}
-		h.Arms = append(h.Arms, ArmHistory{a.ArmID, a.Baseline, append(points, pointOf(a))})
-	}
-	h = h.kept(b.Arms)
-	return &h
+	h := *stored.History
+	h.Runs = slices.Clone(h.Runs)
+	h.Runs[len(h.Runs)-1].Name = last.Name
+	return h.upTo(b, last)
 }
 
-// kept is as much of a history as a benchmark of these arms holds: its newest runs, and no other arms.
-func (h History) kept(arms []Arm) History {
+// later tells whether a time is after another. What is not known is after nothing.
+func later(x, y *time.Time) bool { return x != nil && y != nil && x.After(*y) }
+
+// upTo is a history with a benchmark as its newest run, of the benchmark's arms. last is the newest run before it.
+func (h History) upTo(b Benchmark, last Past) *History {
+	now := PastOf(This, &b)
+	now.run.Changes = changedBetween(last, now)
+	out := History{SchemaVersion: Schema, Runs: append(slices.Clone(h.Runs), now.run), Arms: []ArmHistory{}}
+	for _, a := range b.Arms {
+		points := make([]*PastPoint, len(h.Runs), len(out.Runs))
+		if at := slices.IndexFunc(h.Arms, func(x ArmHistory) bool { return x.ArmID == a.ArmID }); at >= 0 {
+			copy(points, h.Arms[at].Points)
+		}
+		out.Arms = append(out.Arms, ArmHistory{a.ArmID, a.Baseline, append(points, pointOf(a))})
+	}
+	out.shorten()
+	return &out
+}
+
+// shorten leaves the newest runs, and of each the first changes.
+func (h *History) shorten() {
 	first := max(0, len(h.Runs)-mostPast)
-	h.Runs = slices.Clone(h.Runs[first:])
+	h.Runs = h.Runs[first:]
+	for i := range h.Arms {
+		h.Arms[i].Points = h.Arms[i].Points[first:]
+	}
 	for i := range h.Runs {
-		r := &h.Runs[i]
-		if more := len(r.Changes) - mostChanges; more > 0 {
-			r.Changes, r.More = slices.Clone(r.Changes[:mostChanges]), r.More+more
+		if r := &h.Runs[i]; len(r.Changes) > mostChanges {
+			r.More += len(r.Changes) - mostChanges
+			r.Changes = slices.Clone(r.Changes[:mostChanges])
 		}
 	}
-	known := []ArmHistory{}
-	for _, a := range h.Arms {
-		if slices.ContainsFunc(arms, func(x Arm) bool { return x.ArmID == a.ArmID }) {
-			a.Points = slices.Clone(a.Points[first:])
-			known = append(known, a)
-		}
-	}
-	h.Arms = known
-	return h
 }
 
 // sound says what in a foreign history cannot be.

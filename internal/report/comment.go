@@ -387,6 +387,9 @@ func (v *view) body(w *writer, level int) {
 		w.details(fmt.Sprintf("Cases that passed more often: %d", len(v.rose)), level, func() { w.rose(v.b, v.rose, most) })
 	}
 	v.allCases(w, level)
+	if h := past(v.b); h != nil && v.wide { // mail shows the source of a chart, so comments have none
+		w.details(fmt.Sprintf("History: %d runs", len(h.Runs)), level, func() { w.history(*h, mostCharts) })
+	}
 	w.details("Baseline and method", level, func() {
 		v.provenance(w)
 		if len(v.b.Comparisons) > 0 {

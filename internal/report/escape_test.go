@@ -95,7 +95,11 @@ func problems(page []byte, ours Links) []string {
 			}
 		case *ast.CodeSpan:
 			return ast.WalkSkipChildren, nil
-		case *ast.FencedCodeBlock, *ast.CodeBlock:
+		case *ast.FencedCodeBlock:
+			if chart := string(n.Lines().Value(page)); string(n.Language(page)) != "mermaid" || !ourChart.MatchString(chart) {
+				out = append(out, "a block of code: "+chart)
+			}
+		case *ast.CodeBlock:
 			out = append(out, n.Kind().String())
 		case *extast.Table:
 			columns = len(n.Alignments)
@@ -116,6 +120,16 @@ func problems(page []byte, ours Links) []string {
 
 // ourHTML is the only HTML that our pages hold.
 var ourHTML = regexp.MustCompile(`^(<!-- assay \{[^>]*\} -->|<details><summary><b>[A-Za-z0-9:, ]+</b></summary>|</details>)\s*$`)
+
+// ourChart is the only block of code that our pages hold.
+var ourChart = regexp.MustCompile(`^xychart-beta
+    title "Pass rate in percent, and the ends of its interval( \(\* something changed\))?"
+    x-axis "run" \["[0-9]+\*?"(, "[0-9]+\*?")+\]
+    y-axis "passed" 0 --> 100
+    bar \[[0-9., ]+\]
+    line \[[0-9., ]+\]
+    line \[[0-9., ]+\]
+$`)
 
 // poison lays one text into every foreign field of a benchmark.
 func poison(b bench.Benchmark, s string) bench.Benchmark {
@@ -158,7 +172,7 @@ func poison(b bench.Benchmark, s string) bench.Benchmark {
 	b.Gate.PostHoc = true
 	b.Origin = &bench.Origin{Source: s, SHA: s, URL: s, Why: s, Reason: s, Behind: 2, Rejected: []bench.Rejected{{What: s, Why: s}}}
 	b.DiffScope = bench.ByCondition[[]bench.ScopeRow]{{Condition: s, Value: []bench.ScopeRow{{Case: s, Harness: s, Model: s, Status: "failed"}}}}
-	return b
+	return withRuns(b, 3, s)
 }
 
 // poisoned are pages of every state with one text in every foreign field.

@@ -60,6 +60,7 @@ func HTMLOver(b bench.Benchmark, d Details) ([]byte, error) {
 		"factsLegend": func() string { return factsLegend },
 		"classIs":     classText,
 		"scoreOf":     scoreText,
+		"notTested":   func() string { return notTested },
 		"firstHidden": func(n, most int) int { return max(0, n-most) },
 	}).Parse(pageHTML)
 	if err != nil {
@@ -101,6 +102,7 @@ type sheet struct {
 	Quality     []chart
 	Correct     []scopeRow
 	Unhealthy   []bench.Assertion
+	Trend       *trend // nil: no earlier run is known
 	Fell, Rose  []moved
 	Groups      []caseGroup
 	CasesHidden int
@@ -149,7 +151,7 @@ func newSheet(b bench.Benchmark) sheet {
 		Title:  title(b), Scripted: scripted(b), Sentences: sentences(b, plain), Coverage: coverageLine(b),
 		Rates: rates(b), Forest: forest(b), Strips: strips(b), Metrics: metricRows(b), Scatter: scatters(b, plain),
 		HasFacts: hasFacts(b), HasExcess: hasReference(b),
-		Quality: qualities(b), Correct: correctness(b), Unhealthy: unhealthy(b),
+		Quality: qualities(b), Correct: correctness(b), Unhealthy: unhealthy(b), Trend: trendOf(b),
 		NotScored: b.Missing[:min(len(b.Missing), mostRows)], Method: method(b), Provenance: provenance(b),
 	}
 	for _, a := range b.Arms {

@@ -49,6 +49,10 @@ func Markdown(b bench.Benchmark) ([]byte, error) {
 	w.assertions(b)
 	w.facts(b)
 	w.scopeRows(b)
+	if h := past(b); h != nil {
+		w.line("## History")
+		w.history(*h, mostCharts)
+	}
 
 	w.line("## Method")
 	w.method(b)

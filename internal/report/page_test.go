@@ -196,7 +196,11 @@ func faultsOf(p Page, budget int) string {
 	title, summary, text := p.Check(budget)
 	comment := p.Comment(budget)
 	for name, page := range map[string][]byte{"comment": comment, "summary": p.Summary(budget), "check summary": summary, "check text": text} {
-		switch s := strings.TrimPrefix(string(page), p.marker().line()); {
+		s := strings.TrimPrefix(string(page), p.marker().line())
+		if name == "summary" { // the only page with charts
+			s = mermaidBlock.ReplaceAllString(s, "")
+		}
+		switch {
 		case len(page) > max(budget, Floor):
 			return fmt.Sprintf("%s has %d bytes, the budget is %d", name, len(page), budget)
 		case strings.Contains(s, "```"):

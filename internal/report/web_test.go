@@ -164,7 +164,8 @@ func (b bed) benchmark(t testing.TB) bench.Benchmark {
 
 func (b bed) page(t testing.TB) []byte {
 	t.Helper()
-	page, err := HTMLOver(b.benchmark(t), Ledger(b.dir, b.m))
+	past := withRuns(b.benchmark(t), 12, strings.TrimPrefix(b.m.Suite, "made up"))
+	page, err := HTMLOver(past, Ledger(b.dir, b.m))
 	if err != nil {
 		t.Fatal(err)
 	}
