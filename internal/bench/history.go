@@ -179,8 +179,12 @@ func later(x, y *time.Time) bool { return x != nil && y != nil && x.After(*y) }
 func (h History) upTo(b Benchmark, last Past) *History {
 	now := PastOf(This, &b)
 	now.run.Changes = changedBetween(last, now)
+	twins := b.roster()
 	out := History{SchemaVersion: Schema, Runs: append(slices.Clone(h.Runs), now.run), Arms: []ArmHistory{}}
 	for _, a := range b.Arms {
+		if twins.isTwin(a.ArmID) { // some runs have them and some have not: they are no arms of their own
+			continue
+		}
 		points := make([]*PastPoint, len(h.Runs), len(out.Runs))
 		if at := slices.IndexFunc(h.Arms, func(x ArmHistory) bool { return x.ArmID == a.ArmID }); at >= 0 {
 			copy(points, h.Arms[at].Points)

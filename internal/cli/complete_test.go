@@ -30,7 +30,7 @@ func TestExamples(t *testing.T) {
 		}
 		examples[c.Name()] = c.Example
 	}
-	first := []string{examples["init"], examples["run"], "assay run --shard 1/2 --out part-1", "assay run --shard 2/2 --out part-2"}
+	first := []string{examples["init"], examples["run"], "assay run --out archive/monday", "assay run --shard 1/2 --out part-1", "assay run --shard 2/2 --out part-2"}
 	delete(examples, "init")
 	delete(examples, "run")
 	for _, lines := range slices.Concat(first, slices.Sorted(maps.Values(examples))) {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/assay-ci/assay/internal/bench"
@@ -29,10 +30,11 @@ where the fingerprint changed, what of it did. DIR is a results folder, or a fol
 FILE is a benchmark.json.
 
 Nothing is tested here: two runs that differ may differ by chance, or by what the table names.
-assay compare sets two of them against each other.`,
-		Example: `assay history assay-results
-assay history assay-results --format md
-assay history assay-results --json`,
+assay compare sets two of them against each other. The pages of a run show its history too: that of
+its stored baseline, which is handed on from run to run, or what assay report --history names.`,
+		Example: `assay history archive
+assay history archive assay-results --format md
+assay history archive assay-results --json`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			h, err := historyOf(args)
@@ -61,28 +63,72 @@ assay history assay-results --json`,
 	return cmd
 }
 
-// historyOf reads the benchmarks that the arguments name.
+// historyOf makes the history of the results that the arguments name.
 func historyOf(args []string) (bench.History, error) {
+	names, err := pastNames(args)
+	if err != nil {
+		return bench.History{}, err
+	}
+	past, err := readPast(names)
+	return bench.MakeHistory(past), err
+}
+
+// pastNames are the results that the arguments name, each a folder or a file.
+func pastNames(args []string) ([]string, error) {
 	var names []string
 	for _, arg := range args {
 		found, err := pastBelow(arg)
 		if err != nil {
-			return bench.History{}, err
+			return nil, err
 		}
 		names = append(names, found...)
 	}
 	if len(names) > maxHistory {
-		return bench.History{}, fmt.Errorf("%d runs are more than %d; name fewer of them", len(names), maxHistory)
+		return nil, fmt.Errorf("%d runs are more than %d; name fewer of them", len(names), maxHistory)
 	}
+	return names, nil
+}
+
+func readPast(names []string) ([]bench.Past, error) {
 	var past []bench.Past
 	for _, name := range names {
 		b, err := readResults(name)
 		if err != nil {
-			return bench.History{}, err
+			return nil, err
 		}
 		past = append(past, bench.PastOf(name, b))
 	}
-	return bench.MakeHistory(past), nil
+	return past, nil
+}
+
+// withHistory is the benchmark of a folder with the runs that the arguments name before it. The folder may be among them.
+func withHistory(b *bench.Benchmark, dir string, args []string) (*bench.Benchmark, error) {
+	if len(args) == 0 {
+		return b, nil
+	}
+	names, err := pastNames(args)
+	if err != nil {
+		return nil, fmt.Errorf("--history: %w", err)
+	}
+	past, err := readPast(slices.DeleteFunc(names, func(name string) bool { return samePlace(name, dir) }))
+	if err != nil {
+		return nil, fmt.Errorf("--history: %w", err)
+	}
+	out := b.After(past)
+	return &out, nil
+}
+
+// samePlace tells whether two paths are one file or folder, or one is the benchmark.json of the other.
+func samePlace(a, b string) bool {
+	at := func(name string) fs.FileInfo {
+		if filepath.Base(name) == benchmarkFile {
+			name = filepath.Dir(name)
+		}
+		info, _ := os.Stat(name)
+		return info
+	}
+	x, y := at(a), at(b)
+	return x != nil && y != nil && os.SameFile(x, y)
 }
 
 // pastBelow are the results that an argument stands for: itself, or the folders in it that hold results.
@@ -146,7 +192,7 @@ func historyColumns(h bench.History, a bench.ArmHistory) []column {
 		rate.add(estimateText(p.PassRate, 100, " %", 1), "")
 		drawn.add(drawRate(p.PassRate), green)
 		scored.add(fmt.Sprintf("%d/%d", p.Coverage.Scored, p.Coverage.Planned), coverageColor(p.Coverage))
-		changed.add(changesText(r.Changes), yellow)
+		changed.add(changesText(r), yellow)
 	}
 	return []column{when, rate, changed, scored, drawn, commit}
 }
@@ -155,14 +201,13 @@ func historyColumns(h bench.History, a bench.ArmHistory) []column {
 const mostChanges = 2
 
 // changesText tells the first changes of a run.
-func changesText(list []bench.Change) string {
+func changesText(r bench.PastRun) string {
 	var told []string
-	for i, c := range list {
-		if i == mostChanges {
-			told = append(told, fmt.Sprintf("%d more", len(list)-i))
-			break
-		}
+	for _, c := range r.Changes[:min(len(r.Changes), mostChanges)] {
 		told = append(told, printable(clean(c.String()), 60))
+	}
+	if more := len(r.Changes) - len(told) + r.More; more > 0 {
+		told = append(told, fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(told, "; ")
 }

@@ -19,6 +19,7 @@ import (
 
 func newReport(x IO) *cobra.Command {
 	var format, file string
+	var history []string
 	var known []string
 	for _, f := range report.Faces {
 		known = append(known, f.Name)
@@ -30,12 +31,19 @@ func newReport(x IO) *cobra.Command {
 		Long: `Write one page from the results in a folder, as assay run wrote it there.
 
 csv and jsonl are for notebooks: one row for each planned cell with all its numbers. What is not
-known is an empty field, or null. docs/exports.md tells the columns.`,
+known is an empty field, or null. docs/exports.md tells the columns.
+
+--history sets the arms beside those of earlier runs, as assay history does. Without it a page has
+the history that the stored baseline of its run handed on.`,
 		Example: `assay report assay-results --format html -o page.html
+assay report assay-results --history archive --format html -o page.html
 assay report assay-results --format junit -o junit.xml
 assay report assay-results --format csv -o cells.csv`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if len(history) > 0 && !slices.Contains(withPast, format) {
+				return usage(fmt.Errorf("--history is shown by --format %s only", strings.Join(withPast, ", ")))
+			}
 			if slices.Contains(report.RowFormats, format) {
 				return writeRows(x, args[0], format, file)
 			}
@@ -44,6 +52,9 @@ assay report assay-results --format csv -o cells.csv`,
 					continue
 				}
 				b, err := resultsOf(x, args[0])
+				if err == nil {
+					b, err = withHistory(b, args[0], history)
+				}
 				if err != nil {
 					return usage(err)
 				}
@@ -65,8 +76,12 @@ assay report assay-results --format csv -o cells.csv`,
 	}
 	cmd.Flags().StringVar(&format, "format", "md", "one of "+strings.Join(known, ", "))
 	cmd.Flags().StringVarP(&file, "output", "o", "", "`file` to write; standard output when absent")
+	cmd.Flags().StringArrayVar(&history, "history", nil, "`path` of earlier results, or of a folder of them, that json, md and html show; may be repeated")
 	return cmd
 }
+
+// withPast are the formats that show earlier runs.
+var withPast = []string{"json", "md", "html"}
 
 // detailsOf gives what the results in a folder tell of their cells; nil when they are in no folder of ours.
 func detailsOf(dir string) report.Details {
