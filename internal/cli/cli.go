@@ -122,6 +122,11 @@ better, worse or no evidence.
 
 Exit codes: 0 passed, 1 the gate says no, 2 bad usage or a faulty suite, 3 could not be
 measured, 130 interrupted.`,
+		Example: `assay init evals
+assay check evals
+assay run evals
+assay trace assay-results greeting/scripted/none/with_hint/1
+assay run evals --help`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

@@ -39,7 +39,7 @@ func complete(root *cobra.Command) {
 				return beginning(kindNames(), typed), cobra.ShellCompDirectiveNoFileComp
 			}
 		case "report":
-			var faces []string
+			faces := slices.Clone(report.RowFormats)
 			for _, f := range report.Faces {
 				faces = append(faces, f.Name)
 			}

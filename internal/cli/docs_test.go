@@ -497,7 +497,8 @@ func TestReadmeCommands(t *testing.T) {
 	}
 	fill := strings.NewReplacer(
 		"BEFORE AFTER", "evals/greeting/fixture evals/greeting/hidden", "DIR CELL", "assay-results greeting/scripted/none/with_hint/1",
-		"OUT DIR…", "joined part-1 part-2", "i/n", "1/2 --out part",
+		"OUT DIR…", "joined part-1 part-2", "history DIR…", "history part-1 assay-results",
+		"report DIR", "report assay-results", "export DIR", "export assay-results", "FOLDER", "trajectories", "i/n", "1/2 --out part",
 	)
 	dir := t.TempDir()
 	assay := func(line string) (string, error) {

@@ -49,6 +49,8 @@ func newPublish(x IO) *cobra.Command {
 		Long: `Write the results in a folder to GitHub, from inside a job of GitHub Actions: the token is that of
 GITHUB_TOKEN, and repository, commit and pull request are those of the event. What cannot be
 written is said and changes no verdict.`,
+		Example: `assay publish assay-results
+assay publish assay-results --comment changes --status check`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b, err := resultsOf(x, args[0])
