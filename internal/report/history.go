@@ -27,10 +27,15 @@ func History(h bench.History) []byte {
 	return []byte(w.String())
 }
 
-// past is the history of a benchmark; nil when it knows of no run but its own.
+// past is the history of a benchmark; nil when it knows of no run but its own, or has not a point for each run.
 func past(b bench.Benchmark) *bench.History {
 	if b.History == nil || len(b.History.Runs) < 2 {
 		return nil
+	}
+	for _, a := range b.History.Arms {
+		if len(a.Points) != len(b.History.Runs) {
+			return nil
+		}
 	}
 	return b.History
 }

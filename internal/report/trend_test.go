@@ -199,3 +199,14 @@ func TestMermaidDrawsTheHistory(t *testing.T) {
 		t.Error("mermaid draws what is no chart, so this test shows nothing")
 	}
 }
+
+// A history that has not a point for each of its runs is none: no page can tell which run a point is of.
+func TestHistoryWithoutPoints(t *testing.T) {
+	b := bench.Benchmark{History: &bench.History{Runs: make([]bench.PastRun, 2), Arms: []bench.ArmHistory{{Points: make([]*bench.PastPoint, 3)}}}}
+	if h := past(b); h != nil {
+		t.Errorf("3 points of 2 runs are shown: %v", h)
+	}
+	if b.History.Arms[0].Points = b.History.Arms[0].Points[:2]; past(b) == nil {
+		t.Error("2 points of 2 runs are not shown")
+	}
+}
