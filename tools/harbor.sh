@@ -3,8 +3,8 @@
 #
 #	eval "$(tools/harbor.sh DIR)"   # DIR keeps everything; sets ASSAY_HARBOR and DOCKER_CONFIG
 #
-# uv finds a Python of at least 3.12 on this host; uv itself comes from PyPI where it is missing. compose is built from the
-# module proxy where docker has none, which takes a few minutes.
+# It needs a Python of at least 3.12 on this host; uv comes from PyPI where it is missing. compose is built from the module
+# proxy where docker has none, which takes a few minutes.
 set -eu
 
 harbor=0.25.0
@@ -14,21 +14,30 @@ dir=$1
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
 
-uv() {
+run_uv() {
 	if command -v uv >/dev/null; then
-		command uv "$@"
+		uv "$@"
 	else
 		[ -x "$dir/uv/bin/uv" ] || { python3 -m venv "$dir/uv" && "$dir/uv/bin/pip" install -q uv; } >&2
 		"$dir/uv/bin/uv" "$@"
 	fi
 }
 
+# A Python that is recent enough; else what uv shall look for, so that it tells what is missing. uv alone would end at the
+# first one on PATH that does not start, and of those that pyenv has all but a few do not.
+find_python() {
+	for p in python3 python3.12 python3.13 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*/bin/python3; do
+		"$p" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && command -v "$p" && return
+	done
+	echo '>=3.12'
+}
+
 has_harbor() { "$dir/venv/bin/python" -c "from importlib.metadata import version; assert version('harbor') == '$harbor'" 2>/dev/null; }
 
 if ! has_harbor; then
-	uv venv -q --clear --no-python-downloads --python '>=3.12' "$dir/venv" >&2
+	run_uv venv -q --clear --no-python-downloads --python "$(find_python)" "$dir/venv" >&2
 	echo certifi >"$dir/overrides" # Harbor wants one of the day that it was released; an index may lag behind
-	uv pip install -q --python "$dir/venv/bin/python" --overrides "$dir/overrides" "harbor==$harbor" >&2
+	run_uv pip install -q --python "$dir/venv/bin/python" --overrides "$dir/overrides" "harbor==$harbor" >&2
 fi
 echo "export ASSAY_HARBOR=$dir/venv/bin/python"
 
