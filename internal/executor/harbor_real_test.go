@@ -277,25 +277,57 @@ func TestA07HarborBridgeKilled(t *testing.T) {
 // TestA07HarborHostKilled: of an assay that was killed, nothing is left.
 func TestA07HarborHostKilled(t *testing.T) {
 	b := newHarbor(t)
-	if os.Getenv("ASSAY_HARBOR_VICTIM") != "" {
+	if both := os.Getenv("ASSAY_HARBOR_VICTIM"); both != "" {
 		p, _ := newFar(t, b)
 		far(t, p, shell("true"))
 		fmt.Println("opened", p.session)
-		syscall.Kill(p.bridge.process.Process.Pid, syscall.SIGKILL) // so that it cannot clean up for us
+		if both == "both" {
+			syscall.Kill(p.bridge.process.Process.Pid, syscall.SIGKILL) // so that it cannot clean up for us
+		}
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
+	t.Run("and its Harbor with it", func(t *testing.T) {
+		session, _ := harborVictim(t, "both")
+		if leftOf(t, b, "label=com.docker.compose.project="+session) == "" {
+			t.Fatal("nothing was left, so nothing is shown")
+		}
+		other := newHarbor(t)
+		if left := leftOf(t, other, "label=com.docker.compose.project="+session); left != "" {
+			t.Error("left after the next start:", left)
+		}
+	})
+	t.Run("alone", func(t *testing.T) {
+		session, processes := harborVictim(t, "alone")
+		processes.SetReadDeadline(time.Now().Add(bridgeStop))
+		if _, err := processes.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("a process of Harbor lives: %v", err)
+		}
+		if left := leftOf(t, b, "label=com.docker.compose.project="+session); left != "" {
+			t.Error("left after the end of Harbor's process:", left)
+		}
+	})
+}
+
+// harborVictim runs this test again as a process that opens a place and is killed. It returns the session of that place, and a
+// pipe that ends when no process lives any more that the victim started.
+func harborVictim(t *testing.T, which string) (session string, processes *os.File) {
+	t.Helper()
+	processes, held, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { processes.Close() })
 	victim := exec.Command(os.Args[0], "-test.run", "^TestA07HarborHostKilled$")
-	victim.Env = append(os.Environ(), "ASSAY_HARBOR_VICTIM=1")
+	victim.Env = append(os.Environ(), "ASSAY_HARBOR_VICTIM="+which)
+	victim.ExtraFiles = []*os.File{held}
 	out, _ := victim.Output()
-	_, session, ok := strings.Cut(string(out), "opened ")
-	session, _, _ = strings.Cut(session, "\n")
-	if filter := "label=com.docker.compose.project=" + session; !ok || leftOf(t, b, filter) == "" {
-		t.Fatalf("nothing was left, so nothing is shown: %s", out)
+	held.Close()
+	_, opened, ok := strings.Cut(string(out), "opened ")
+	session, _, _ = strings.Cut(opened, "\n")
+	if !ok {
+		t.Fatalf("no place was opened: %s", out)
 	}
-	other := newHarbor(t)
-	if left := leftOf(t, other, "label=com.docker.compose.project="+session); left != "" {
-		t.Error("left after the next start:", left)
-	}
+	return session, processes
 }
 
 // TestA07HarborInputEnds: the end of our side is the end of the place, also while it is being made.
