@@ -12,7 +12,8 @@
 // measures how fast secrets are taken out of what agents print, beside a bare search for them.
 //
 // bin/bench places measures what the place of a cell costs, and a cached environment beside one that is made anew. bin/bench
-// executors measures what a place in a container costs beside a bare container, where a docker daemon answers.
+// executors measures what a place in a container costs beside a bare container, where a docker daemon answers, and beside one
+// of Harbor, where ASSAY_HARBOR names a Python that has it.
 //
 // A bar that is missed by less than the ratios of the run differ among themselves (their interquartile range) is undecided:
 // run again on a quieter machine.

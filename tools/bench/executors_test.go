@@ -15,3 +15,16 @@ func TestParseExecutors(t *testing.T) {
 		}
 	}
 }
+
+func TestParseHarbor(t *testing.T) {
+	t.Parallel()
+	taken, err := parseHarbor([]byte("some library says {}\n{\"start\": 1.5, \"exec\": 0.25, \"delete\": 10}\n"))
+	if err != nil || taken[harborAlone] != 11750 || taken[harborStart] != 1750 {
+		t.Errorf("got %v, %v", taken, err)
+	}
+	for _, text := range []string{"", "{}", `{"start": 1, "exec": 1}`, `{"start": 1, "exec": 1, "delete": 1}` + "\nTraceback"} {
+		if taken, err := parseHarbor([]byte(text)); err == nil {
+			t.Errorf("%q: %v", text, taken)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,6 +19,8 @@ type goBench struct {
 	times   string // of -test.benchtime
 	// parse reads what one process measured, by name. It fails when something was not: a skipped benchmark is not fast.
 	parse func(text string) (map[string]float64, error)
+	// beside measures something else right after the benchmark, in the same round; nil when there is nothing.
+	beside func(ctx context.Context, b bed) (map[string]float64, error)
 }
 
 // peakMiB is the name under which the memory of the process stands beside what parse gives.
@@ -63,6 +66,13 @@ func (g goBench) rounds(ctx context.Context, b bed, binary string, rounds int, l
 		taken, err := g.parse(string(text))
 		if err != nil {
 			return nil, fmt.Errorf("benchmark of %s: %w\n%s", g.name, err, text)
+		}
+		if g.beside != nil {
+			more, err := g.beside(ctx, b)
+			if err != nil {
+				return nil, err
+			}
+			maps.Copy(taken, more)
 		}
 		if round == 0 {
 			continue

@@ -17,7 +17,7 @@ var placesBenchmarks = map[string][]string{
 // measurePlaces measures what the place of a cell costs, and an environment that was made before beside one that was not,
 // and prints what came out. The error says that a bar was missed, or that nothing could be measured.
 func measurePlaces(ctx context.Context, rounds int, out, log io.Writer) error {
-	values, err := goBench{"places", "^(BenchmarkPlaces|BenchmarkEnvironments)$", "1x", parsePlaces}.values(ctx, rounds, log)
+	values, err := goBench{name: "places", pattern: "^(BenchmarkPlaces|BenchmarkEnvironments)$", times: "1x", parse: parsePlaces}.values(ctx, rounds, log)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 // measureRedact measures how fast secrets are taken out of what agents print, and prints what came out. The error says that a
 // bar was missed, or that nothing could be measured.
 func measureRedact(ctx context.Context, rounds int, out, log io.Writer) error {
-	speeds, err := goBench{"redact", "^BenchmarkSpeed$", "64x", parseRedact}.values(ctx, rounds, log)
+	speeds, err := goBench{name: "redact", pattern: "^BenchmarkSpeed$", times: "64x", parse: parseRedact}.values(ctx, rounds, log)
 	if err != nil {
 		return err
 	}

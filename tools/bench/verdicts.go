@@ -16,7 +16,7 @@ const (
 // measureVerdicts measures how long it takes to summarise many cells, and how much memory, and prints what came out. The
 // error says that a bar was missed, or that nothing could be measured.
 func measureVerdicts(ctx context.Context, rounds int, out, log io.Writer) error {
-	values, err := goBench{"verdicts", "^BenchmarkCells$", "1x", parseVerdicts}.values(ctx, rounds, log)
+	values, err := goBench{name: "verdicts", pattern: "^BenchmarkCells$", times: "1x", parse: parseVerdicts}.values(ctx, rounds, log)
 	if err != nil {
 		return err
 	}
