@@ -22,10 +22,10 @@ run: build ## run evals/ with its scripted agents and write the pages
 
 build: $(BIN)
 
-# Go decides itself what has to be built again.
+# Go decides itself what has to be built again. Places in containers need a program without libraries.
 .PHONY: $(BIN)
 $(BIN):
-	$(GO) build -trimpath -ldflags '-s -w' -o $(BIN) ./cmd/assay
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(BIN) ./cmd/assay
 
 test: ## all tests, with the race detector where there is a C compiler for it
 	$(GO) test $(shell ./tools/race.sh) -timeout 30m $(ARGS) ./...
