@@ -30,7 +30,7 @@ type Details interface {
 type Cell struct {
 	Folder   string      `json:"folder,omitempty"` // below the folder of results; empty: not known
 	Facts    [][2]string `json:"facts"`
-	Talk     []Said      `json:"talk"`
+	Talk     []Turn      `json:"talk"`
 	Patch    string      `json:"patch,omitempty"`
 	Scope    []string    `json:"scope"` // facts of the change
 	Checks   []Check     `json:"checks"`
@@ -38,18 +38,6 @@ type Cell struct {
 	Earlier  []string    `json:"earlier"`  // attempts before this one
 	Findings []string    `json:"findings"` // what changed no number
 	Cut      []string    `json:"cut"`
-}
-
-// A Said is one thing in the conversation of an agent. A call of a tool holds its result too, a request its answer.
-type Said struct {
-	At     float64 `json:"at"`  // seconds since the agent began
-	Who    string  `json:"who"` // user, assistant, thinking, tool, plan, permission, question, usage, retry, error or note
-	Title  string  `json:"title,omitempty"`
-	Text   string  `json:"text,omitempty"`
-	Input  string  `json:"input,omitempty"`
-	Output string  `json:"output,omitempty"`
-	End    string  `json:"end,omitempty"` // of a tool or a request: ok, error, denied …; empty: none was seen
-	Sub    bool    `json:"sub,omitempty"` // a sub-agent spoke
 }
 
 // A Check is one assertion of a cell.
@@ -71,14 +59,12 @@ type Log struct {
 
 // Bounds of a cell's page. Those of texts are characters, those of files bytes.
 const (
-	mostSaidFirst = 200
-	mostSaidLast  = 100
-	mostSpoken    = 6000
-	mostToolText  = 3000
-	mostPatch     = 48 << 10
-	mostLog       = 6 << 10
-	mostChecks    = 100
-	mostTrace     = 64 << 20
+	mostSpoken   = 6000
+	mostToolText = 3000
+	mostPatch    = 48 << 10
+	mostLog      = 6 << 10
+	mostChecks   = 100
+	mostTrace    = 64 << 20
 )
 
 // Ledger gives the details of the cells of the results in dir, whose manifest is m.
@@ -190,34 +176,6 @@ func (c *Cell) unread(name string, err error) {
 	}
 }
 
-// talk is the conversation of a cell, its first and its last parts when it is long.
-func (f files) talk(c *Cell) []Said {
-	file, size, err := f.open("trace.jsonl")
-	if err != nil {
-		c.unread("trace.jsonl", err)
-		return nil
-	}
-	defer file.Close()
-	var talk conversation
-	for e, err := range trace.Read(io.LimitReader(file, mostTrace)) {
-		if err != nil {
-			talk.add(Said{Who: "note", Text: shown(err.Error(), mostToolText)})
-			continue
-		}
-		talk.event(e)
-	}
-	if size > mostTrace {
-		c.Cut = append(c.Cut, fmt.Sprintf("trace.jsonl: the first %d of %d bytes were read", mostTrace, size))
-	}
-	if talk.left > 0 {
-		c.Cut = append(c.Cut, fmt.Sprintf("conversation: %d of %d entries, from its middle, are left out", talk.left, talk.left+len(talk.first)+len(talk.last)))
-	}
-	if talk.cut > 0 {
-		c.Cut = append(c.Cut, fmt.Sprintf("conversation: %d long texts are cut in their middle", talk.cut))
-	}
-	return talk.all()
-}
-
 func (f files) checks(r result.Result, c *Cell) []Check {
 	var out []Check
 	for _, s := range r.Scores[:min(len(r.Scores), mostChecks)] {
@@ -232,155 +190,6 @@ func (f files) checks(r result.Result, c *Cell) []Check {
 		c.Cut = append(c.Cut, fmt.Sprintf("assertions: the first %d of %d are here", len(out), len(r.Scores)))
 	}
 	return out
-}
-
-// A conversation keeps its first and its last entries.
-type conversation struct {
-	first, last []*Said
-	left, cut   int
-	waiting     map[string]*Said // calls and requests without their end
-}
-
-// add puts an entry at the end.
-func (t *conversation) add(s Said) *Said {
-	if len(t.first) < mostSaidFirst {
-		t.first = append(t.first, &s)
-		return &s
-	}
-	if len(t.last) == mostSaidLast {
-		t.last, t.left = t.last[1:], t.left+1
-	}
-	t.last = append(t.last, &s)
-	return &s
-}
-
-func (t *conversation) all() []Said {
-	var out []Said
-	for _, s := range t.first {
-		out = append(out, *s)
-	}
-	if t.left > 0 {
-		out = append(out, Said{At: t.last[0].At, Who: "note", Text: fmt.Sprintf("%d entries are left out here.", t.left)})
-	}
-	for _, s := range t.last {
-		out = append(out, *s)
-	}
-	return out
-}
-
-// text is foreign text within a bound; a cut is counted.
-func (t *conversation) text(s string, most int) string {
-	if len(s) > most && len([]rune(s)) > most {
-		t.cut++
-	}
-	return shown(s, most)
-}
-
-// event adds what an event tells to the conversation.
-func (t *conversation) event(e trace.Event) {
-	s := Said{At: e.At.Round(time.Millisecond).Seconds(), Sub: e.Parent != "", Text: t.text(e.Text, mostSpoken)}
-	switch e.Kind {
-	case trace.KindUserMessage:
-		s.Who = "user"
-	case trace.KindAssistantText:
-		s.Who = "assistant"
-	case trace.KindThinking:
-		s.Who = "thinking"
-	case trace.KindToolCall, trace.KindToolResult:
-		t.tool(e, s)
-		return
-	case trace.KindPermissionRequest, trace.KindQuestion, trace.KindPermissionResponse, trace.KindAnswer:
-		t.ask(e, s)
-		return
-	case trace.KindPlan:
-		s.Who, s.Title = "plan", "plan"
-		var lines []string
-		for _, p := range e.Plan {
-			lines = append(lines, fmt.Sprintf("%s %s", map[string]string{"completed": "☑", "in_progress": "▸"}[p.Status], p.Text))
-		}
-		s.Text = t.text(strings.Join(lines, "\n"), mostSpoken)
-	case trace.KindUsage, trace.KindModelCall:
-		s.Who, s.Text = "usage", usageLine(e)
-	case trace.KindRetry, trace.KindError:
-		s.Who = map[trace.Kind]string{trace.KindRetry: "retry", trace.KindError: "error"}[e.Kind]
-		if e.Err != nil {
-			s.Text = t.text(strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Err.Class, e.Err.Detail, e.Text)), mostSpoken)
-		}
-	case trace.KindSessionStart:
-		s.Who = "note"
-		if e.Session != nil {
-			s.Text = clean("session of "+join(" ", e.Session.Harness, e.Session.Agent, e.Session.Version, cmp.Or(e.Session.ModelReported, e.Session.Model)), evidenceHTML)
-		}
-	case trace.KindStop:
-		s.Who = "note"
-		if e.Stop != nil {
-			s.Text = clean("stopped: "+join(", ", string(e.Stop.Reason), string(e.Stop.Class), e.Stop.Detail), evidenceHTML)
-		}
-	case trace.KindSubagent:
-		s.Who, s.Title = "note", "sub-agent"
-	default:
-		s.Who, s.Title = "note", clean(string(e.Kind), nameSize)
-	}
-	if s.Text != "" {
-		t.add(s)
-	}
-}
-
-// tool adds a call, or the end of one that is there.
-func (t *conversation) tool(e trace.Event, s Said) {
-	if e.Tool == nil {
-		return
-	}
-	c := e.Tool
-	call := t.waiting["tool "+c.ID]
-	if call == nil {
-		s.Who, s.Title = "tool", clean(join(" ", c.Name, cmp.Or(c.Title, strings.Join(c.Paths, " "))), evidenceHTML)
-		s.Input = t.text(string(c.Input), mostToolText)
-		call = t.wait("tool "+c.ID, t.add(s))
-	}
-	if e.Kind == trace.KindToolResult {
-		call.End = clean(join(", ", string(c.Status), exitText(c.Exit), took(c.Duration)), nameSize)
-		call.Output = t.text(join("\n", c.Output, c.Diff), mostToolText)
-		delete(t.waiting, "tool "+c.ID)
-	}
-}
-
-// ask adds a question or a request for a permission, or the answer to one that is there.
-func (t *conversation) ask(e trace.Event, s Said) {
-	if e.Ask == nil {
-		return
-	}
-	a, answer := e.Ask, e.Kind == trace.KindAnswer || e.Kind == trace.KindPermissionResponse
-	request := t.waiting["ask "+a.ID]
-	if request == nil {
-		s.Who = "permission"
-		if e.Kind == trace.KindQuestion || e.Kind == trace.KindAnswer {
-			s.Who = "question"
-		}
-		s.Title = clean(a.Name, evidenceHTML)
-		lines := []string{a.Input}
-		for _, q := range a.Questions {
-			lines = append(lines, q.Text)
-			for _, o := range q.Options {
-				lines = append(lines, "  · "+join(": ", o.Label, o.Description))
-			}
-		}
-		s.Input = t.text(join("\n", lines...), mostToolText)
-		request = t.wait("ask "+a.ID, t.add(s))
-	}
-	if answer {
-		request.End = clean(join(", ", cmp.Or(a.Outcome, "answered"), a.By), evidenceHTML)
-		request.Output = t.text(join("\n", append(append([]string{a.Choice}, a.Answers...), a.Reason)...), mostToolText)
-	}
-}
-
-// wait remembers an entry until its end comes. A trace that opens more than it ends is bounded here.
-func (t *conversation) wait(id string, s *Said) *Said {
-	if t.waiting == nil || len(t.waiting) > 10_000 {
-		t.waiting = make(map[string]*Said)
-	}
-	t.waiting[id] = s
-	return s
 }
 
 func exitText(exit *int) string {
@@ -402,15 +211,6 @@ func seconds(d time.Duration) string { return short(d.Seconds()) + " s" }
 // join joins the parts that are not empty.
 func join(sep string, parts ...string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(parts), func(s string) bool { return strings.TrimSpace(s) == "" }), sep)
-}
-
-// usageLine tells what a turn or a call of a model used, as far as it is known.
-func usageLine(e trace.Event) string {
-	var parts []string
-	if c := e.Call; c != nil {
-		parts = append(parts, clean(fmt.Sprintf("model call %d, %s, %s", c.Ordinal, c.Lane, c.Model), evidenceHTML), took(c.Took))
-	}
-	return join(" · ", append(parts, usageOf(e.Usage))...)
 }
 
 // usageOf is a usage in words; empty when nothing of it is known.

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/assay-ci/assay/internal/result"
-	"github.com/assay-ci/assay/internal/trace"
 )
 
 func TestShown(t *testing.T) {
@@ -26,31 +24,6 @@ func TestShown(t *testing.T) {
 	}
 	if got := shown(strings.Repeat("é", 20)+"end", 12); got != "ééééééééé\n[… 11 characters left out …]\nend" {
 		t.Errorf("%q", got)
-	}
-}
-
-// Results join their calls, answers their requests, however far apart; what a reader is not shown is counted.
-func TestConversation(t *testing.T) {
-	t.Parallel()
-	var c conversation
-	c.event(trace.Event{Kind: trace.KindToolCall, Tool: &trace.Tool{ID: "early", Name: "read"}})
-	for i := range mostSaidFirst + mostSaidLast + 50 {
-		c.event(trace.Event{Kind: trace.KindAssistantText, Text: fmt.Sprint(i)})
-	}
-	c.event(trace.Event{Kind: trace.KindToolCall, Tool: &trace.Tool{ID: "late", Name: "write"}})
-	c.event(trace.Event{Kind: trace.KindAssistantText, Text: "last"})
-	c.event(trace.Event{Kind: trace.KindToolResult, Tool: &trace.Tool{ID: "late", Status: trace.StatusDenied}})
-	c.event(trace.Event{Kind: trace.KindToolResult, Tool: &trace.Tool{ID: "early", Status: trace.StatusOK, Output: "text"}})
-	c.event(trace.Event{Kind: trace.KindUsage})
-	all := c.all()
-	if len(all) != mostSaidFirst+1+mostSaidLast || c.left != 53 {
-		t.Fatalf("%d entries, %d left out", len(all), c.left)
-	}
-	if first := all[0]; first.End != "ok" || first.Output != "text" {
-		t.Errorf("the first call ended with %+v", first)
-	}
-	if late := all[len(all)-2]; late.Title != "write" || late.End != "denied" {
-		t.Errorf("the late call ended with %+v", late)
 	}
 }
 
@@ -82,7 +55,7 @@ func TestHostileFolder(t *testing.T) {
 		if !strings.Contains(cut, "agent.log could not be read") || !strings.Contains(cut, "diff.patch could not be read") || c.Patch != "" {
 			t.Errorf("%q, %q", cut, c.Patch)
 		}
-		if len(c.Talk) != 3 || c.Talk[0].Text != "kept" {
+		if len(c.Talk) != 1 || len(c.Talk[0].Said) != 3 || c.Talk[0].Said[0].Text != "kept" {
 			t.Errorf("%+v", c.Talk)
 		}
 		return

@@ -203,7 +203,20 @@
       make('div', { class: 'scroll' }, table), more);
     draw();
     new IntersectionObserver((seen) => { if (seen.some((s) => s.isIntersecting) && shown < found.length) grow(rowsAtOnce); }).observe(more);
-    window.addEventListener('beforeprint', () => { if (!dialog.open) grow(2000); });
+    // On paper nothing can be unfolded.
+    window.addEventListener('beforeprint', () => {
+      if (!dialog.open) grow(2000);
+      for (const d of dialog.querySelectorAll('details:not([open])')) {
+        d.open = true;
+        d.dataset.printed = '';
+      }
+    });
+    window.addEventListener('afterprint', () => {
+      for (const d of dialog.querySelectorAll('[data-printed]')) {
+        d.open = false;
+        delete d.dataset.printed;
+      }
+    });
 
     // The page of a cell. Its address is in the fragment, so that the back button closes it and a link opens it.
     const dialog = document.getElementById('cell');
@@ -284,7 +297,7 @@
       make('dl', {}, ...page.facts.flatMap(([name, text]) => [make('dt', { text: name }), make('dd', { text })])),
       ...part('Left out of this page', list(page.cut)),
       ...part('Assertions', ...(page.checks || []).map(check)),
-      ...part('Conversation', ...(page.talk || []).map(said)),
+      ...part('Conversation', ...turns(page.talk || [], 4)),
       ...part('Change', list(page.scope), page.patch ? patch(page.patch) : null),
       ...part('Logs', ...(page.logs || []).map((l) => fold(l.name, make('pre', { text: l.text })))),
       ...part('Attempts before', list(page.earlier)),
@@ -292,7 +305,8 @@
       page.folder ? make('p', { class: 'soft', text: 'All of it is in the folder of the results: ' }, make('code', { text: page.folder })) : '');
   }
 
-  const fold = (title, ...content) => make('details', {}, make('summary', { text: title }), ...content);
+  // A title is text, or a list of elements and texts.
+  const fold = (title, ...content) => make('details', {}, make('summary', {}, ...[title].flat()), ...content);
 
   function check(c) {
     const look = { held: 'pass', 'did not hold': 'fail' }[c.held] || 'other';
@@ -301,34 +315,144 @@
       c.evidence ? make('pre', { text: c.evidence }) : null, c.log ? fold('log', make('pre', { text: c.log })) : null);
   }
 
-  function said(s) {
-    const at = `${s.at.toFixed(1)} s`;
-    const box = (...content) => make('div', { class: `said ${s.who}${s.sub ? ' sub' : ''}` }, ...content);
-    const text = s.text ? make('div', { class: 'text', text: s.text }) : null;
-    const who = make('div', { class: 'who', text: [s.sub ? 'sub-agent' : '', s.who, at].filter(Boolean).join(' · ') });
-    switch (s.who) {
-      case 'thinking':
-        return box(fold(`thinking · ${at}`, text));
-      case 'tool':
-        return box(fold(`${s.title} · ${s.end || 'no result was seen'} · ${at}`, text, s.input ? make('pre', { text: s.input }) : null,
-          s.output ? make('pre', { text: s.output }) : null));
-      case 'permission':
-      case 'question':
-        return box(who, s.title ? make('code', { text: s.title }) : null, text, s.input ? make('pre', { text: s.input }) : null,
-          make('div', { text: s.end ? '→ ' + s.end : '→ no answer was seen' }), s.output ? make('pre', { text: s.output }) : null);
-      case 'usage':
-      case 'note':
-        return box(`${at} · ${s.title ? s.title + ': ' : ''}${s.text || ''}`);
-    }
-    return box(who, text);
+  const at = (seconds) => `${seconds.toFixed(1)} s`;
+  const times = (t) => (at(t.at) === at(t.end) ? at(t.at) : `${t.at.toFixed(1)} to ${at(t.end)}`);
+  const pre = (text) => (text ? make('pre', { text }) : null);
+
+  // turns are those of a conversation: the agent's own, or that of a sub-agent within a call. The first thing that a user says
+  // is the prompt.
+  function turns(all, level) {
+    const prompt = all.find((t) => t.who === 'user');
+    return all.map((t) => turn(t, level, t === prompt));
+  }
+  function turn(t, level, isPrompt) {
+    const name = {
+      user: [t.sub ? 'told to the sub-agent' : 'user', isPrompt && !t.sub ? ', the prompt' : ''].join(''),
+      agent: `${t.sub ? 'sub-agent' : 'agent'} ${t.number || ''}`.trim(),
+    }[t.who];
+    const usage = t.said.filter((s) => s.who === 'usage');
+    return make('section', { class: `turn ${t.who}` },
+      name ? make(`h${Math.min(level, 6)}`, {}, make('b', { text: name }), ` · ${times(t)}${t.used ? ' · ' + t.used : ''}`) : null,
+      ...t.said.filter((s) => s.who !== 'usage').map((s) => said(s, t, level + 1)),
+      usage.length ? make('div', { class: 'said note' }, fold(usage.length > 1 ? `usage, told ${usage.length} times` : 'usage, as it was told',
+        list(usage.map((s) => `${at(s.at)} · ${s.text}`)))) : null);
   }
 
-  function patch(text) {
-    const look = (line) => {
-      if (/^(diff |index |--- |\+\+\+ |new file|deleted file|old mode|new mode|similarity|rename )/.test(line)) return 'file';
-      return { '+': 'add', '-': 'del', '@': 'hunk' }[line[0]];
+  function said(s, t, level) {
+    const box = (...content) => make('div', { class: `said ${s.who}` }, ...content);
+    const text = s.text ? make('div', { class: 'text', text: s.text }) : null;
+    const line = (name) => make('div', { class: 'who', text: [name, at(s.at), s.mark].filter(Boolean).join(' · ') });
+    switch (s.who) {
+      case 'text':
+        return box(t.who === 'machinery' ? line('machinery') : s.mark || s.at - t.at >= 0.05 ? line('') : null, text);
+      case 'thinking':
+        return box(fold(['thinking', at(s.at), s.mark].filter(Boolean).join(' · '), text));
+      case 'tool':
+        return box(tool(s, text, level), ...(s.asks || []).map(asked));
+      case 'ask':
+        return box(s.mark ? line('') : null, ...s.asks.map(asked));
+      case 'note':
+        return box([at(s.at), s.mark, s.title, s.text].filter(Boolean).join(' · '));
+    }
+    return box(line(s.who), text);
+  }
+  // A call is folded: what it was called with, what came back, and what the sub-agent did that it started.
+  function tool(s, text, level) {
+    const well = /^(ok|ended)/.test(s.end || '');
+    const talk = s.turns || [];
+    return fold([make('code', { text: s.title || 'tool' }), ' · ', make('span', { class: well ? 'soft' : s.end ? 'fail' : 'other', text: s.end || 'no result was seen' }),
+      make('span', { class: 'soft', text: [talk.length ? ` · ${talk.length} turns of a sub-agent` : '', ` · ${at(s.at)}`, s.mark ? ` · ${s.mark}` : ''].join('') })],
+      text, pre(s.input), talk.length ? make('div', { class: 'nested' }, ...turns(talk, level)) : null, pre(s.output));
+  }
+  function asked(a) {
+    const denied = /^(denied|cancelled)/.test(a.end || '');
+    return make('div', { class: 'asked' },
+      make('div', { class: 'who' }, a.what === 'question' ? 'question' : 'asks for permission', ` · ${at(a.at)}`, a.title ? ' · ' : '', a.title ? make('code', { text: a.title }) : ''),
+      pre(a.input), make('div', { class: denied ? 'fail' : '', text: '→ ' + (a.end || 'no reply was seen') }), pre(a.output));
+  }
+
+  // Enough of languages to colour a patch: how comments begin and end, by the ending of a file's name. It is no grammar: a patch
+  // shows parts of files, and what began before a part is not known.
+  const slash = { line: '//', open: '/\\*', close: '*/' };
+  const hash = { line: '(?<!\\S)#' };
+  const families = [
+    [/\.(c|h|cc|cpp|cxx|hpp|cs|dart|fs|go|gradle|groovy|java|[cm]?js|jsx|json[5c]?|kts?|less|m|php|proto|rs|scala|scss|swift|[cm]?ts|tsx|zig)$/, slash],
+    [/\.(awk|bash|cfg|cmake|conf|dockerfile|exs?|hcl|ini|jl|mk|nix|p[lm]|ps1|py|pyi|r|rb|sh|tf|toml|ya?ml|zsh)$|(^|\/)(dockerfile|gemfile|makefile|rakefile)[^/]*$/, hash],
+    [/\.(elm|hs|lua|sql)$/, { line: '--' }],
+    [/\.css$/, { open: '/\\*', close: '*/' }],
+    [/\.(html?|svg|vue|xml)$/, { open: '<!--', close: '-->' }],
+  ];
+  const words = new Set(('abstract and as async await begin bool boolean break case catch chan char class const continue def default defer del do done double elif else elsif ' +
+    'end enum esac except export extends extern false fi final finally float fn for foreach from func function go goto if implements import in inline int interface is ' +
+    'lambda let local long loop match mod module mut namespace new nil None not null or package pass private protected pub public raise range readonly rescue return ' +
+    'select self short sizeof static string struct super switch template then this throw throws trait true True False try type typedef typeof undefined union unless ' +
+    'unsafe unsigned until use using val var virtual void volatile when where while with yield').split(' '));
+  function languageOf(name) {
+    const family = families.find(([ending]) => ending.test(name.toLowerCase()));
+    if (!family) return null;
+    const { line, open, close } = family[1];
+    const parts = [line && `(?<line>${line}.*)`, open && `(?<open>${open})`, String.raw`(?<text>"(?:\\.|[^"\\])*"?|'(?:\\.|[^'\\])*'|${'`'}[^${'`'}]*${'`'}?)`,
+      String.raw`(?<number>\b\d[\w.]*)`, String.raw`(?<word>[A-Za-z_]\w*)`];
+    return { close, token: new RegExp(parts.filter(Boolean).join('|'), 'g') };
+  }
+
+  // colour cuts a line of code into texts and elements. side.comment tells whether a comment of several lines goes on.
+  function colour(code, language, side) {
+    if (!language || code.length > 1000) return [code];
+    const out = [];
+    let done = 0;
+    const until = (end, look) => {
+      if (end > done) out.push(look ? make('span', { class: look, text: code.slice(done, end) }) : code.slice(done, end));
+      done = Math.max(done, end);
     };
-    return make('pre', { class: 'patch', tabindex: 0 }, ...text.split('\n').map((line) => make('span', { class: look(line), text: line })));
+    const endOfComment = (start) => {
+      const end = code.indexOf(language.close, start);
+      side.comment = end < 0;
+      until(end < 0 ? code.length : end + language.close.length, 'tc');
+    };
+    if (side.comment) endOfComment(0);
+    language.token.lastIndex = done;
+    for (let found = language.token.exec(code); found; found = language.token.exec(code)) {
+      const { line, open, text, number, word } = found.groups;
+      const look = line || open ? 'tc' : text ? 'ts' : number ? 'tn' : words.has(word) ? 'tk' : '';
+      if (!look) continue;
+      until(found.index);
+      if (open) endOfComment(found.index + open.length);
+      else until(found.index + found[0].length, look);
+      language.token.lastIndex = done;
+    }
+    until(code.length);
+    return out;
+  }
+
+  // patch shows a patch line by line. Which lines are code is known from the head of each hunk.
+  function patch(text) {
+    const counts = /^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@/;
+    let before = 0; // lines of the hunk that are still to come, on each side
+    let after = 0;
+    let language = null;
+    let sides = {};
+    const rows = text.split('\n').map((line) => {
+      const sign = line[0] || ' ';
+      if ((before > 0 || after > 0) && ' +-'.includes(sign)) {
+        if (sign !== '+') before--;
+        if (sign !== '-') after--;
+        const parts = colour(line.slice(1), language, sign === '-' ? sides.old : sides.new);
+        if (sign === ' ') sides.old = { ...sides.new };
+        return make('span', { class: { '+': 'add', '-': 'del' }[sign] }, line.slice(0, 1), ...parts);
+      }
+      if (sign === '\\') return make('span', { class: 'soft', text: line });
+      const hunk = counts.exec(line);
+      if (hunk) {
+        [before, after] = [Number(hunk[1] ?? 1), Number(hunk[2] ?? 1)];
+        sides = { old: {}, new: {} };
+        return make('span', { class: 'hunk', text: line });
+      }
+      const name = /^(?:\+\+\+|---) "?[ab]\/(.*?)"?\t?$/.exec(line);
+      if (name) language = languageOf(name[1]);
+      return make('span', { class: 'file', text: line });
+    });
+    return make('pre', { class: 'patch', tabindex: 0 }, ...rows);
   }
 
   // What scrolls sideways can be reached by the keyboard.

@@ -90,7 +90,8 @@ func (b bed) write(t testing.TB, word string) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(e.Create("diff.patch"), "diff --git a/x b/x\n--- a/x%[1]s\n+++ b/x\n@@ -1 +1,2 @@%[1]s\n-old%[1]s\n+new %[2]d\n+%[1]s\n", word, random.IntN(1000))
+		fmt.Fprintf(e.Create("diff.patch"), "diff --git a/x b/x\n--- a/x%[1]s\n+++ b/x\n@@ -1 +1,2 @@%[1]s\n-old%[1]s\n+new %[2]d\n+%[1]s\n"+
+			"--- a/x.go%[1]s\n+++ b/x.go\n@@ -1 +1,2 @@\n-return \"old\" // why%[1]s\n+return \"new\" /* why%[1]s\n+ 7 */\n", word, random.IntN(1000))
 		fmt.Fprintf(e.Create("agent.log"), "a line%s\n", word)
 		fmt.Fprintf(e.Create("assertions/correct.log"), "ok %d%s\n", random.IntN(1000), word)
 		if batch = append(batch, result.Finished{Entry: e, Result: madeUpResult(random, c, word)}); len(batch) == 500 {
@@ -149,7 +150,26 @@ func madeUpTalk(random *rand.Rand, word string) []trace.Event {
 		out = append(out, call(trace.KindToolCall, fmt.Sprint(i), trace.Tool{Input: input}),
 			call(trace.KindToolResult, fmt.Sprint(i), trace.Tool{Status: trace.StatusOK, Exit: ptr(0), Output: fmt.Sprintf("ok %d %s\n", random.Int64(), word)}))
 	}
-	return append(out, trace.Event{Kind: trace.KindAssistantText, Text: "It is repaired." + word}, trace.Event{Kind: trace.KindStop, Stop: &trace.Stop{Reason: trace.StopEndTurn}})
+	helper := func(e trace.Event) trace.Event {
+		e.Parent = "helper"
+		return e
+	}
+	asked := func(kind trace.Kind, ask trace.Ask) trace.Event {
+		ask.ID, ask.CallID = "of helper", "helper"
+		return trace.Event{Kind: kind, Ask: &ask}
+	}
+	return append(out,
+		trace.Event{Kind: trace.KindPlan, Plan: []trace.PlanItem{{Text: "find it" + word, Status: "completed"}, {Text: "mend it" + word}}},
+		trace.Event{Kind: trace.KindModelCall, Call: &trace.ModelCall{Ordinal: 2, Lane: "main", Model: "gpt-5.5" + word, HTTP: 200, Took: time.Second},
+			Usage: &trace.Usage{Input: ptr(int64(70)), Output: ptr(int64(8))}},
+		call(trace.KindToolCall, "helper", trace.Tool{Title: "look at the tests" + word}),
+		asked(trace.KindPermissionRequest, trace.Ask{Name: "agent" + word, Input: "look" + word}),
+		asked(trace.KindPermissionResponse, trace.Ask{Outcome: "allowed", By: "policy 2"}),
+		helper(trace.Event{Kind: trace.KindUserMessage, Text: "Which tests fail?" + word}),
+		helper(trace.Event{Kind: trace.KindAssistantText, Text: "Those of the dates." + word}),
+		call(trace.KindToolResult, "helper", trace.Tool{Status: trace.StatusDenied, Output: "told" + word}),
+		trace.Event{Kind: trace.KindAssistantText, Late: true, Text: "It is repaired." + word},
+		trace.Event{Kind: trace.KindStop, Stop: &trace.Stop{Reason: trace.StopEndTurn}})
 }
 
 // benchmark is what the bed's results come to.
@@ -282,6 +302,8 @@ func TestReportInABrowser(t *testing.T) {
 	}
 	for _, want := range []string{"Repair the weekly report.", "Where are the dates made?", "rm -rf build", "→ denied, policy 1", "Which day?", "Monday", "overloaded",
 		"tokens: ", "ok, exit 0", "It is repaired.", "+new ", "files touched 1", "tests pass", "evidence", "a line", "none, proven",
+		"user, the prompt", "agent 1", "☑ find it", "☐ mend it", "tokens: 70 input, 8 output", "look at the tests · denied", "2 turns of a sub-agent",
+		"told to the sub-agent", "Those of the dates.", "→ allowed, policy 2", "learned after the fact", "command: go test ./room",
 		"not proven: The tree held a hidden file.", "1 in agent.log, 2 in trace.jsonl", "overlay", "cells/case-00000/"} {
 		if !strings.Contains(s.Dialog, want) {
 			t.Errorf("the cell does not show %q", want)
