@@ -424,8 +424,14 @@ func metadata(m result.Manifest, order *order, cells []*cell) Metadata {
 	for _, c := range m.Cases {
 		at[c.ID] = c
 	}
+	planned := map[string]bool{}
+	for _, c := range cells {
+		planned[c.Case] = true
+	}
 	for _, name := range sortedKeys(order.evalID) {
-		out.EvalsRun = append(out.EvalsRun, order.evalID[name])
+		if planned[name] {
+			out.EvalsRun = append(out.EvalsRun, order.evalID[name])
+		}
 		out.Cases = append(out.Cases, caseOf(order.evalID[name], name, at[name]))
 	}
 	return out

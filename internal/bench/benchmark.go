@@ -60,8 +60,8 @@ type Metadata struct {
 	SkillName            string      `json:"skill_name"`
 	ExecutorModel        string      `json:"executor_model"` // every model, separated by commas
 	AnalyzerModel        *string     `json:"analyzer_model"`
-	Timestamp            *time.Time  `json:"timestamp"` // when the run was planned
-	EvalsRun             []int       `json:"evals_run"`
+	Timestamp            *time.Time  `json:"timestamp"`              // when the run was planned
+	EvalsRun             []int       `json:"evals_run"`              // of the cases that were planned
 	RunsPerConfiguration int         `json:"runs_per_configuration"` // most trials planned of any cell
 	Suite                string      `json:"suite"`
 	Tool                 string      `json:"tool"`

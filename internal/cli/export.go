@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -36,6 +37,8 @@ func exportFormats() []exportFormat {
 		{"otlp", "push spans over HTTP to whatever speaks OpenTelemetry's protocol", exportOTLP},
 		{"langfuse", "push spans and scores to Langfuse", exportLangfuse},
 		{"atif", "write one document of the Agent Trajectory Interchange Format a cell", exportATIF},
+		{"skill-creator", "write what skill-creator's viewer reads, a benchmark.json for each arm under test", exportProjections},
+		{"eval-magic", "write what eval-magic's aggregate writes, a benchmark.json for each arm under test", exportProjections},
 	}
 }
 
@@ -55,7 +58,8 @@ func newExport(x IO) *cobra.Command {
 		Short: "give the traces of the results in a folder to other tools",
 		Long: `Give the traces of the results in a folder to other tools: one trace for each cell that was run,
 with a span for each call of a model and of a tool, at the times at which they happened, and with
-the scores. Ids are made of what was run, so exporting twice leaves one.
+the scores. Ids are made of what was run, so exporting twice leaves one. skill-creator and
+eval-magic get no traces but a benchmark.json of theirs; docs/exports.md tells what it holds.
 
 A collector on this machine takes them with --to otlp --endpoint http://localhost:4318; --dry-run
 prints what would be sent. Keys come from the environment, and from nowhere else:
@@ -64,10 +68,11 @@ prints what would be sent. Keys come from the environment, and from nowhere else
   LANGFUSE_HOST                 base address for langfuse; --endpoint comes first
   LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY
 
-Exit codes: 0 all was taken, 2 bad usage, 3 some of it was not taken.`,
+Exit codes: 0 all was taken, 2 bad usage, 3 some of it was not taken or could not be written.`,
 		Example: `assay export assay-results --to otlp --dry-run
 assay export assay-results --to langfuse --dry-run
-assay export assay-results --to atif --out trajectories`,
+assay export assay-results --to atif --out trajectories
+assay export assay-results --to skill-creator --out for-skill-creator`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Dir = args[0]
@@ -85,7 +90,7 @@ assay export assay-results --to atif --out trajectories`,
 	}
 	cmd.Flags().StringVar(&o.To, "to", "", "one of "+strings.Join(names, ", "))
 	cmd.Flags().StringVar(&o.Endpoint, "endpoint", "", "base `address` of the receiver; otlp posts to /v1/traces below it")
-	cmd.Flags().StringVar(&o.Out, "out", "", "`folder` for atif; it may not exist yet")
+	cmd.Flags().StringVar(&o.Out, "out", "", "`folder` for what is written to files; it may not exist yet")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "print the spans and scores as JSON lines, and send nothing")
 	return cmd
 }
@@ -291,6 +296,45 @@ func writeTrajectory(o exportOptions, r result.Result) (bool, error) {
 	}
 	err = intoFile(nil, name, func(w io.Writer) error { return trace.WriteATIF(w, trace.Read(f), about) })
 	return err == nil, err
+}
+
+// exportProjections writes a benchmark.json of another tool for each arm under test, in a folder named like the arm.
+func exportProjections(_ context.Context, x IO, o exportOptions) error {
+	if o.Out == "" || o.DryRun {
+		return usage(fmt.Errorf("%s is written to files: name a folder with --out", o.To))
+	}
+	b, err := resultsOf(x, o.Dir)
+	if err != nil {
+		return usage(err)
+	}
+	list, err := report.Project(*b, o.To)
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		return unmeasured(fmt.Errorf("%s has no two arms that were run side by side, and %s compares two", o.Dir, o.To))
+	}
+	refused := 0
+	for _, p := range list {
+		if p.Refused != "" {
+			refused++
+			fmt.Fprintf(x.Err, "assay: warning: %s: %s; it is not written\n", printable(p.Head.String(), 200), printable(p.Refused, 600))
+			continue
+		}
+		cell := plan.Cell{Harness: p.Head.Harness, Model: p.Head.Model, Condition: p.Head.Condition}
+		name := filepath.Join(o.Out, path.Base(path.Dir(result.Dir(cell))), benchmarkFile)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return usage(err)
+		}
+		if err := os.WriteFile(name, p.File, 0o644); err != nil {
+			return usage(err)
+		}
+		fmt.Fprintln(x.Out, name)
+	}
+	if refused > 0 {
+		return unmeasured(fmt.Errorf("%d of %s could not be written", refused, plural(len(list), "file")))
+	}
+	return nil
 }
 
 // endpoint is the base address of a receiver, without a slash at its end. It comes from a flag or from the variable. Keys go
