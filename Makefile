@@ -53,8 +53,8 @@ e2e-otlp: ## push to Arize Phoenix on loopback and read back; needs root, instal
 		'ip link set lo up; $(abspath $(PHOENIX))/cli.test -test.run TestExportToPhoenix -test.v -test.timeout 10m'
 
 junit: ## read junit.xml with junitparser, installed into $(JUNIT)
-	test -x $(JUNIT)/bin/python || { python3 -m venv $(JUNIT) && $(JUNIT)/bin/pip install -q junitparser; }
-	ASSAY_JUNITPARSER=$(abspath $(JUNIT))/bin/python $(GO) test ./internal/report -run JUnit -v
+	test -x $(JUNIT)/bin/python || { python3 -m venv $(JUNIT) && $(JUNIT)/bin/pip install -q junitparser==5.0.3; }
+	ASSAY_JUNITPARSER=$(abspath $(JUNIT))/bin/python $(GO) test ./internal/report -run JUnit -count=1 -v
 
 e2e-agents: ## real agents ($(WHICH)), installed by npm, with scripted models and no network but loopback
 	./tools/agents.sh $(AGENTS) $(WHICH)

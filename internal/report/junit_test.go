@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -38,7 +39,7 @@ func tallyOf(b bench.Benchmark) tally {
 	return n
 }
 
-// A parser that others wrote counts what the benchmark counts, and finds the numbers of each cell.
+// A parser that others wrote counts what the benchmark counts, and finds each cell as it ended.
 func TestJUnitByAGoParser(t *testing.T) {
 	b := demo(t)
 	page, err := JUnit(b)
@@ -49,7 +50,7 @@ func TestJUnitByAGoParser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, seen := tally{}, map[string]bool{}
+	got, seen := tally{}, map[string]junit.Test{}
 	for _, s := range suites {
 		got.Tests += s.Totals.Tests
 		got.Failures += s.Totals.Failed
@@ -59,7 +60,7 @@ func TestJUnitByAGoParser(t *testing.T) {
 			t.Errorf("%s: verdict %q, want %s", s.Name, s.Properties["verdict"], b.Verdict)
 		}
 		for _, c := range s.Tests {
-			seen[c.Classname+" "+c.Name] = true
+			seen[c.Classname+" "+c.Name] = c
 		}
 	}
 	if diff := cmp.Diff(tallyOf(b), got); diff != "" {
@@ -68,26 +69,50 @@ func TestJUnitByAGoParser(t *testing.T) {
 	if len(seen) != got.Tests {
 		t.Errorf("%d testcases have %d names", got.Tests, len(seen))
 	}
-	for _, r := range b.Runs {
-		if r.DiffScope != nil && !bytes.Contains(page, []byte(`name="diff_scope.hunks"`)) {
-			t.Error("no diff scope is told")
+	words := map[junit.Status]string{junit.StatusPassed: "passed", junit.StatusFailed: "failed", junit.StatusError: "errored", junit.StatusSkipped: "skipped"}
+	for i := range b.Runs {
+		r := &b.Runs[i]
+		c := newJUnitCase(cellID{r.Case, r.Arm(), r.Trial}, r.Phase)
+		is := seen[c.Class+" "+c.Name]
+		if words[is.Status] != string(r.Status) || r.Result.TimeSeconds != nil && is.Duration.Seconds() != *r.Result.TimeSeconds {
+			t.Errorf("%s %s: %s in %s, want %s in %v s", c.Class, c.Name, is.Status, is.Duration, r.Status, r.Result.TimeSeconds)
 		}
 	}
 }
 
+// numbersOf are cost and diff scope of a cell, as far as they are known.
+func numbersOf(r *bench.Run) map[string]string {
+	out := map[string]string{}
+	if r.CostUSD != nil {
+		out["cost_usd"] = fmt.Sprint(*r.CostUSD)
+	}
+	if s := r.DiffScope; s != nil {
+		for name, n := range map[string]int{"files_touched": s.FilesTouched, "lines_added": s.LinesAdded, "lines_removed": s.LinesRemoved, "hunks": s.Hunks} {
+			out["diff_scope."+name] = fmt.Sprint(n)
+		}
+	}
+	return out
+}
+
 const readJUnit = `
 import json, sys
-from junitparser import JUnitXml
+from junitparser import JUnitXml, Properties
 x = JUnitXml.fromfile(sys.argv[1])
 cells = [c for s in x for c in s]
 kinds = {"Failure": 0, "Error": 0, "Skipped": 0}
+numbers = {}
 for c in cells:
     for r in c.result:
         kinds[type(r).__name__] += 1
-json.dump({"Tests": len(cells), "Failures": kinds["Failure"], "Errors": kinds["Error"], "Skipped": kinds["Skipped"]}, sys.stdout)
+    told = c.child(Properties)
+    numbers[c.classname + " " + c.name] = {p.name: p.value for p in told} if told is not None else {}
+json.dump({
+    "Tally": {"Tests": len(cells), "Failures": kinds["Failure"], "Errors": kinds["Error"], "Skipped": kinds["Skipped"]},
+    "Numbers": numbers,
+}, sys.stdout)
 `
 
-// So does the parser that publishers of test results use. ASSAY_JUNITPARSER names a Python that has it.
+// So does the parser that publishers of test results use, and it finds cost and diff scope of each cell. ASSAY_JUNITPARSER names a Python that has it.
 func TestJUnitByJunitparser(t *testing.T) {
 	python := os.Getenv("ASSAY_JUNITPARSER")
 	if python == "" {
@@ -106,12 +131,29 @@ func TestJUnitByJunitparser(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	var got tally
+	var got struct {
+		Tally   tally
+		Numbers map[string]map[string]string
+	}
 	if err := json.Unmarshal(out, &got); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if diff := cmp.Diff(tallyOf(b), got); diff != "" {
+	if diff := cmp.Diff(tallyOf(b), got.Tally); diff != "" {
 		t.Error(diff)
+	}
+	told := map[string]int{}
+	for i := range b.Runs {
+		r := &b.Runs[i]
+		c := newJUnitCase(cellID{r.Case, r.Arm(), r.Trial}, r.Phase)
+		for name, want := range numbersOf(r) {
+			told[name]++
+			if is := got.Numbers[c.Class+" "+c.Name][name]; is != want {
+				t.Errorf("%s %s: %s is %q, want %q", c.Class, c.Name, name, is, want)
+			}
+		}
+	}
+	if told["cost_usd"] == 0 || told["diff_scope.hunks"] == 0 {
+		t.Errorf("no numbers were looked at: %v", told)
 	}
 }
 
