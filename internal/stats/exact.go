@@ -31,6 +31,7 @@ func StratifiedExact(base, head []Tally) Exact {
 		}
 		law = convolve(law, hypergeometric(x.N, y.N, sum, first, last), steps[i])
 		at += (y.Passed - first) * steps[i]
+		law, at = trim(law, at)
 	}
 	e := tails(law, at)
 	e.Counted = counted
@@ -110,6 +111,18 @@ func convolve(law, add []float64, step int) []float64 {
 		}
 	}
 	return out
+}
+
+// trim leaves out the ends of a law that are 0, and moves a place in it with them, maybe beyond its ends. Of thousands of cases
+// most values are too unlikely for a float64, and adding nothing to nothing would take nearly all of the time.
+func trim(law []float64, at int) ([]float64, int) {
+	for len(law) > 1 && law[len(law)-1] == 0 {
+		law = law[:len(law)-1]
+	}
+	for len(law) > 1 && law[0] == 0 {
+		law, at = law[1:], at-1
+	}
+	return law, at
 }
 
 // tails sums a law on both sides of one of its values, that value included in both.
