@@ -137,9 +137,12 @@ func resultsOf(x IO, name string) (*bench.Benchmark, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info, err := os.Stat(name); err == nil && !info.IsDir() {
+		return counted, nil
+	}
 	recorded, err := readBenchmark(name, benchmarkFile)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
+	case errors.Is(err, fs.ErrNotExist):
 		return counted, nil
 	case err == nil && recorded.SameResults(*counted):
 		return recorded, nil
