@@ -21,7 +21,7 @@ func (e Exact) TwoSided() float64 { return math.Min(1, 2*math.Min(e.Less, e.Grea
 // hypergeometric, and T is the sum of the case differences. T is held in whole numbers, so ties are ties.
 func StratifiedExact(base, head []Tally) Exact {
 	steps, counted := wholeSteps(base, head)
-	law, at := []float64{1}, 0
+	sums, at := law{chances: []float64{1}}, 0
 	for i := range base {
 		x, y := base[i], head[i]
 		sum := x.Passed + y.Passed
@@ -29,11 +29,10 @@ func StratifiedExact(base, head []Tally) Exact {
 		if first == last {
 			continue // all or nothing passed: this case can say nothing
 		}
-		law = convolve(law, hypergeometric(x.N, y.N, sum, first, last), steps[i])
+		sums.add(hypergeometric(x.N, y.N, sum, first, last), steps[i])
 		at += (y.Passed - first) * steps[i]
-		law, at = trim(law, at)
 	}
-	e := tails(law, at)
+	e := sums.tails(at)
 	e.Counted = counted
 	return e
 }
@@ -113,26 +112,41 @@ func convolve(law, add []float64, step int) []float64 {
 	return out
 }
 
-// trim leaves out the ends of a law that are 0, and moves a place in it with them, maybe beyond its ends. Of thousands of cases
-// most values are too unlikely for a float64, and adding nothing to nothing would take nearly all of the time.
-func trim(law []float64, at int) ([]float64, int) {
-	for len(law) > 1 && law[len(law)-1] == 0 {
-		law = law[:len(law)-1]
-	}
-	for len(law) > 1 && law[0] == 0 {
-		law, at = law[1:], at-1
-	}
-	return law, at
+// A law holds the chances of a sum of independent whole numbers. Of thousands of them nearly all values are too unlikely to
+// matter, and would take nearly all of the time, so those at the ends are cut off. Their chances count for both tails: no p is
+// smaller than it would be with them.
+type law struct {
+	chances []float64 // of the values from the first one that is kept
+	first   int
+	cut     float64 // chance of all that was cut off
 }
 
-// tails sums a law on both sides of one of its values, that value included in both.
-func tails(law []float64, at int) Exact {
-	var e Exact
-	for i, p := range law {
-		if i <= at {
+const (
+	cutFrom    = 1 << 13 // values; a law of fewer is kept whole, to the last bit
+	negligible = 1e-30   // a chance that may be cut off: of 1<<17 values in 10,000 steps these are less than 1e-20
+)
+
+// add adds an independent variable with the given chances, whose values lie step apart.
+func (l *law) add(chances []float64, step int) {
+	l.chances = convolve(l.chances, chances, step)
+	for last := len(l.chances) - 1; last >= cutFrom && l.chances[last] < negligible; last-- {
+		l.cut += l.chances[last]
+		l.chances = l.chances[:last]
+	}
+	for len(l.chances) > cutFrom && l.chances[0] < negligible {
+		l.cut += l.chances[0]
+		l.chances, l.first = l.chances[1:], l.first+1
+	}
+}
+
+// tails sums the chances on both sides of a value, that value included in both.
+func (l *law) tails(at int) Exact {
+	e := Exact{Less: l.cut, Greater: l.cut}
+	for i, p := range l.chances {
+		if l.first+i <= at {
 			e.Less += p
 		}
-		if i >= at {
+		if l.first+i >= at {
 			e.Greater += p
 		}
 	}
@@ -174,13 +188,13 @@ func SignFlipOf(d []int) (e Exact, ok bool) {
 		return Exact{}, false
 	}
 	// Flipping a sign moves the sum by twice the difference, so the sum over all positive signs is counted.
-	law, coin := []float64{1}, []float64{0.5, 0.5}
+	sums, coin := law{chances: []float64{1}}, []float64{0.5, 0.5}
 	for _, x := range d {
 		if x != 0 {
-			law = convolve(law, coin, abs(x)/unit)
+			sums.add(coin, abs(x)/unit)
 		}
 	}
-	return tails(law, (span+sum)/2/unit), true
+	return sums.tails((span + sum) / 2 / unit), true
 }
 
 func abs(x int) int { return max(x, -x) }
