@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -672,10 +673,13 @@ func (b Benchmark) JSON() ([]byte, error) {
 func Read(r io.Reader) (Benchmark, error) {
 	limited := &io.LimitedReader{R: r, N: maxFile}
 	d := json.NewDecoder(limited)
-	var b Benchmark
-	if err := d.Decode(&b); err != nil {
+	b, err := decode(d)
+	if err != nil {
 		if limited.N <= 0 {
 			return Benchmark{}, fmt.Errorf("read benchmark.json: larger than %d bytes", maxFile)
+		}
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF // it ended between two values
 		}
 		return Benchmark{}, fmt.Errorf("read benchmark.json: %w", err)
 	}
@@ -689,6 +693,62 @@ func Read(r io.Reader) (Benchmark, error) {
 		return Benchmark{}, fmt.Errorf("read benchmark.json: %w", err)
 	}
 	return b, nil
+}
+
+// decode reads the runs one by one. They are nearly all of a large file, and a decoder holds the text of what it reads as one.
+func decode(d *json.Decoder) (b Benchmark, err error) {
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return b, cmp.Or(err, errors.New("it is no object"))
+	}
+	rest := map[string]json.RawMessage{}
+	var runs []Run
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return b, err
+		}
+		if key == "runs" {
+			runs, err = decodeList[Run](d)
+		} else {
+			var value json.RawMessage
+			err = d.Decode(&value)
+			rest[key.(string)] = value
+		}
+		if err != nil {
+			return b, err
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return b, err
+	}
+	text, err := json.Marshal(rest)
+	if err != nil {
+		return b, err
+	}
+	err = json.Unmarshal(text, &b)
+	b.Runs = runs
+	return b, err
+}
+
+// decodeList reads a list, or null.
+func decodeList[T any](d *json.Decoder) ([]T, error) {
+	t, err := d.Token()
+	if err != nil || t == nil {
+		return nil, err
+	}
+	if t != json.Delim('[') {
+		return nil, errors.New("runs is no list")
+	}
+	list := []T{}
+	for d.More() {
+		var one T
+		if err := d.Decode(&one); err != nil {
+			return nil, err
+		}
+		list = append(list, one)
+	}
+	_, err = d.Token()
+	return list, err
 }
 
 // What a sound benchmark holds at most. The tests of a comparison take time and memory with the trials of its arms.

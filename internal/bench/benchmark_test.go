@@ -371,3 +371,24 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestReadBrokenText: runs are read one by one, and what is wrong is told as before.
+func TestReadBrokenText(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                                   "unexpected EOF",
+		"[]":                                 "it is no object",
+		"3":                                  "it is no object",
+		`{"schema_version":1,`:               "unexpected EOF",
+		`{"runs":[{}`:                        "unexpected EOF",
+		`{"runs":{}}`:                        "runs is no list",
+		`{"runs":[3]}`:                       "cannot unmarshal number into Go value of type bench.Run",
+		`{"schema_version":"x"}`:             "cannot unmarshal string",
+		`{"schema_version":2,"runs":[]}`:     "schema_version 2",
+		`{"schema_version":1,"runs":null} x`: "more than one value",
+	} {
+		if _, err := Read(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
