@@ -67,7 +67,7 @@ stop() {
 		kill -0 "$pid" 2>/dev/null || break
 		sleep 0.2
 	done
-	umount "$1"/exec/netns/* 2>/dev/null || true
+	umount "$1"/exec/netns/* "$1/data" 2>/dev/null || true # a daemon may leave its folder mounted on itself
 	rm -rf "$1"
 }
 
