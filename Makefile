@@ -81,16 +81,18 @@ crash: ## kill assay $(KILLS) times in each of three ways, and look for what was
 simulate: ## $(SUITES) simulated suites of each kind through the verdict, into the tables of docs/verdicts.md
 	$(GO) test ./internal/bench -run TestSimulation -suites=$(SUITES) -update -timeout 1h -v
 
-bench: build ## speed, as ratios against a bare loop and a peer, of diff scope against git, of a large summary, of places, of containers, and of the redactor
+bench: build ## speed, as ratios against a bare loop and a peer, of diff scope against git, of a large summary and its pages, of places, of containers, and of the redactor
 	$(GO) -C tools build -trimpath -o ../bin/bench ./bench
 	$(GO) test -c -o bin/diffscope.test ./internal/diffscope
 	$(GO) test -c -o bin/verdicts.test ./internal/bench
+	$(GO) test -c -o bin/report.test ./internal/report
 	$(GO) test -c -o bin/places.test ./internal/sandbox
 	$(GO) test -c -o bin/redact.test ./internal/redact
 	CGO_ENABLED=0 $(GO) test -c -o bin/executor.test ./internal/executor
 	bin/bench redact
 	bin/bench diff
 	bin/bench verdicts
+	bin/bench reports -rounds 3
 	bin/bench places
 	bin/bench executors
 	bin/bench compare

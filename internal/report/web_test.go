@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +22,8 @@ import (
 )
 
 var (
-	largeCells = flag.Int("cells", 0, "cells of the run that TestLargeRun measures; 0: it is skipped")
+	largeCells = flag.Int("cells", 0, "cells of the run that TestLeaveLargeRun leaves")
+	leaveAt    = flag.String("leave", "", "folder that TestLeaveLargeRun leaves results in; empty: it is skipped")
 	results    = flag.String("results", "", "absolute `folder` of results that TestReportPictures draws")
 	hurry      = flag.Bool("hurry", false, "fail when the first paint of a large report takes two seconds or more")
 )
@@ -37,7 +37,12 @@ type bed struct {
 // newBed makes results of two arms and five trials. word is put into every text that agents and suites write.
 func newBed(t testing.TB, cells int, word string) bed {
 	t.Helper()
-	b := bed{dir: inMemory(t), m: result.Manifest{
+	return newBedAt(t, inMemory(t), cells, word)
+}
+
+func newBedAt(t testing.TB, dir string, cells int, word string) bed {
+	t.Helper()
+	b := bed{dir: dir, m: result.Manifest{
 		Suite: "made up" + word, Tool: "test", Seed: "1", Executor: "host", Created: time.Unix(1_790_000_000, 0).UTC(),
 		Conditions: []result.Condition{{ID: "without", Baseline: true}, {ID: "with" + word}},
 		Gate:       result.Gate{Alpha: 0.05, MarginPP: 2, MarginEqPP: 5, MDEMaxPP: 15, MinCoverage: 0.9, Claim: "suite", Underpowered: "warn"},
@@ -387,40 +392,10 @@ func TestHostileReportInABrowser(t *testing.T) {
 	}
 }
 
-// With -cells, the pages of a large run are measured.
-func TestLargeRun(t *testing.T) {
-	if *largeCells == 0 {
-		t.Skip("call it with -cells=100000")
+// TestLeaveLargeRun leaves the results of a large run for make bench, which has assay report write each page of them.
+func TestLeaveLargeRun(t *testing.T) {
+	if *leaveAt == "" {
+		t.Skip("call it with -leave=DIR -cells=100000")
 	}
-	bed := newBed(t, *largeCells, "")
-	b := bed.benchmark(t)
-	runtime.GC()
-	var before runtime.MemStats
-	runtime.ReadMemStats(&before)
-	began, peak, stop := time.Now(), uint64(0), make(chan struct{})
-	go func() {
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(20 * time.Millisecond):
-				var now runtime.MemStats
-				runtime.ReadMemStats(&now)
-				peak = max(peak, now.HeapInuse)
-			}
-		}
-	}()
-	for _, f := range Over(Ledger(bed.dir, bed.m)) {
-		if f.Name != "html" && f.Name != "md" {
-			continue
-		}
-		at := time.Now()
-		page, err := f.Render(b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("%s: %d bytes in %.2f s", f.File, len(page), time.Since(at).Seconds())
-	}
-	close(stop)
-	t.Logf("together %.2f s; heap %d MiB before, at most %d MiB", time.Since(began).Seconds(), before.HeapInuse>>20, peak>>20)
+	newBedAt(t, *leaveAt, *largeCells, "")
 }

@@ -8,8 +8,8 @@
 // bin/bench diff does the same for diff scope: it measures assay diff beside git on folders with a known change, and the
 // stages of a cell in one process. Numbers that are wrong end it, so that nothing is fast because it is wrong.
 //
-// bin/bench verdicts measures how long a summary of 100,000 cells with all its verdicts takes, and its memory. bin/bench redact
-// measures how fast secrets are taken out of what agents print, beside a bare search for them.
+// bin/bench verdicts measures how long a summary of 100,000 cells with all its verdicts takes, and its memory, and bin/bench
+// reports each page of them. bin/bench redact measures how fast secrets are taken out of what agents print, beside a bare search for them.
 //
 // bin/bench places measures what the place of a cell costs, and a cached environment beside one that is made anew. bin/bench
 // executors measures what a place in a container costs beside a bare container, where a docker daemon answers, and beside one
@@ -36,6 +36,7 @@ const usage = `usage:
   bench compare [-rounds N]                    measure bin/assay against both, from the root of the repository
   bench diff [-rounds N]                       measure diff scope against git, from there too
   bench verdicts [-rounds N]                   measure a summary of 100,000 cells, from there too
+  bench reports [-rounds N]                    measure the pages of 100,000 cells, from there too
   bench places [-rounds N]                     measure places and cached environments, from there too
   bench executors [-rounds N]                  measure places in containers, from there too; needs a docker daemon
   bench redact [-rounds N]                     measure how fast secrets are taken out of logs, from there too
@@ -95,7 +96,7 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 			return err
 		}
 		return bare(ctx, flags.Arg(0), repeat, flags.Arg(2), *jobs)
-	case "compare", "diff", "verdicts", "places", "executors", "redact":
+	case "compare", "diff", "verdicts", "reports", "places", "executors", "redact":
 		rounds := flags.Int("rounds", 7, "")
 		if flags.Parse(args[1:]) != nil || flags.NArg() != 0 {
 			return errUsage
@@ -105,6 +106,8 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 			return measureDiff(ctx, *rounds, out, log)
 		case "verdicts":
 			return measureVerdicts(ctx, *rounds, out, log)
+		case "reports":
+			return measureReports(ctx, *rounds, out, log)
 		case "places":
 			return measurePlaces(ctx, *rounds, out, log)
 		case "executors":
