@@ -186,7 +186,8 @@ func coordinate(r result.Result) string {
 
 // measured is what a cell shows of its agent's work, without what differs from run to run.
 func measured(r result.Result) result.Result {
-	r.Agent.Swept = 0 // processes that were about to end anyway
+	r.Agent.Swept = 0     // processes that were about to end anyway
+	r.Agent.Started = nil // a time
 	return result.Result{
 		Status: r.Status, Class: r.Class, Score: r.Score, Scores: r.Scores, DiffScope: r.DiffScope, TraceChurn: r.TraceChurn,
 		Agent: r.Agent, ConditionVerified: r.ConditionVerified, Findings: r.Findings,
