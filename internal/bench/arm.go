@@ -324,10 +324,11 @@ func summarize(arms []*arm) Summary {
 			tokens = append(tokens, a.cases[name].tokens...)
 		}
 	}
-	return Summary{PassRate: spread(rates), TimeSeconds: spread(seconds), Tokens: spread(tokens)}
+	return Summary{PassRate: SpreadOf(rates), TimeSeconds: SpreadOf(seconds), Tokens: SpreadOf(tokens)}
 }
 
-func spread(v []float64) *Spread {
+// SpreadOf describes values; nil when there are none.
+func SpreadOf(v []float64) *Spread {
 	if len(v) == 0 {
 		return nil
 	}

@@ -15,7 +15,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/assay-ci/assay/internal/plan"
 	"github.com/assay-ci/assay/internal/report"
@@ -96,7 +95,7 @@ assay export assay-results --to skill-creator --out for-skill-creator`,
 }
 
 func exportOTLP(ctx context.Context, x IO, o exportOptions) error {
-	p := &report.Pusher{Tool: version(), Client: report.NewClient(), Wait: wait}
+	p := &report.Pusher{Tool: version(), Client: report.NewClient(), Wait: pause}
 	if !o.DryRun {
 		headers, err := otlpHeaders(x.getenv("OTEL_EXPORTER_OTLP_HEADERS"))
 		if err != nil {
@@ -112,7 +111,7 @@ func exportOTLP(ctx context.Context, x IO, o exportOptions) error {
 }
 
 func exportLangfuse(ctx context.Context, x IO, o exportOptions) error {
-	p := &report.Pusher{Tool: version(), Client: report.NewClient(), Wait: wait}
+	p := &report.Pusher{Tool: version(), Client: report.NewClient(), Wait: pause}
 	if !o.DryRun {
 		public, secret := x.getenv("LANGFUSE_PUBLIC_KEY"), x.getenv("LANGFUSE_SECRET_KEY")
 		if public == "" || secret == "" {
@@ -378,14 +377,4 @@ func otlpHeaders(list string) (map[string]string, error) {
 		out[strings.TrimSpace(name)] = value
 	}
 	return out, nil
-}
-
-// wait waits for d, or until the context ends.
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

@@ -198,23 +198,11 @@ type viewerSpread struct {
 }
 
 func newViewerSpread(v []float64) *viewerSpread {
-	if len(v) == 0 {
+	s := bench.SpreadOf(v)
+	if s == nil {
 		return nil
 	}
-	mean, squares := meanOf(v)
-	return &viewerSpread{mean, math.Sqrt(squares / float64(max(1, len(v)-1))), slices.Min(v), slices.Max(v)}
-}
-
-// meanOf is the mean of values, of which there is one at least, and the sum of the squares of what they are off it.
-func meanOf(v []float64) (mean, squares float64) {
-	for _, x := range v {
-		mean += x
-	}
-	mean /= float64(len(v))
-	for _, x := range v {
-		squares += (x - mean) * (x - mean)
-	}
-	return mean, squares
+	return &viewerSpread{s.Mean, s.StdDev, s.Min, s.Max}
 }
 
 type viewerSummary struct {
@@ -352,11 +340,11 @@ type magicSpread struct {
 }
 
 func newMagicSpread(v []float64) magicSpread {
-	if len(v) == 0 {
+	s := bench.SpreadOf(v)
+	if s == nil {
 		return magicSpread{}
 	}
-	mean, squares := meanOf(v)
-	return magicSpread{mean, math.Sqrt(squares / float64(len(v))), len(v)}
+	return magicSpread{s.Mean, s.StdDev * math.Sqrt(float64(s.N-1)/float64(s.N)), s.N}
 }
 
 type magicSummary struct {
