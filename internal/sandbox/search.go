@@ -163,8 +163,9 @@ func (s *Search) Files() (hidden, restored int) {
 func (s *Search) Publish(source iter.Seq2[File, error]) (Look, error) {
 	var l Look
 	public := make([]bool, len(s.windows))
+	buf := newBuffer("")
 	err := eachFile(source, func(f File, r io.Reader) error {
-		p, err := s.read(r, nil)
+		p, err := s.read(r, nil, buf)
 		if err != nil {
 			return err
 		}
@@ -220,10 +221,16 @@ type Look struct {
 
 	search *Search
 	canary []byte
+	buf    []byte // see newBuffer
 }
 
 // Look starts to look for the hidden assets, and for a canary, a text that nobody but us can know; empty: there is none.
-func (s *Search) Look(canary string) *Look { return &Look{search: s, canary: []byte(canary)} }
+func (s *Search) Look(canary string) *Look {
+	return &Look{search: s, canary: []byte(canary), buf: newBuffer(canary)}
+}
+
+// newBuffer is what streams are read into, one after the other: a tree has thousands of files.
+func newBuffer(canary string) []byte { return make([]byte, max(windowSize, len(canary))+readAtOnce) }
 
 // Tree looks into the files of a tree. in stands before their paths.
 func (l *Look) Tree(in string, tree iter.Seq2[File, error]) error {
@@ -249,7 +256,7 @@ func (l *Look) Folder(in string, root fs.FS) error {
 
 // Stream looks into all that r gives.
 func (l *Look) Stream(in string, r io.Reader) error {
-	p, err := l.search.read(r, l.canary)
+	p, err := l.search.read(r, l.canary, l.buf)
 	if err != nil {
 		return err
 	}
@@ -317,13 +324,13 @@ func (p *pieces) longest(s *Search, file int32) (most int) {
 	return most
 }
 
-// read reads a stream to its end, in bounded memory. Before it stand zeros, which no text begins with, so that there always
-// is a whole window.
-func (s *Search) read(r io.Reader, canary []byte) (*pieces, error) {
+// read reads a stream to its end, through a buffer of newBuffer. Before it stand zeros, which no text begins with, so that
+// there always is a whole window.
+func (s *Search) read(r io.Reader, canary, buf []byte) (*pieces, error) {
 	p := &pieces{windows: map[int32]bool{}, whole: map[int]bool{}}
 	sum := sha256.New()
-	held := max(windowSize, len(canary)) // bytes that the next ones are read behind
-	buf := make([]byte, held+readAtOnce)
+	held := len(buf) - readAtOnce // bytes that the next ones are read behind
+	clear(buf[:held])
 	h := hashOf(buf[:windowSize])
 	for {
 		n, err := r.Read(buf[held:])
