@@ -1,9 +1,6 @@
 package bench
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +9,9 @@ import (
 	"time"
 
 	"github.com/assay-ci/assay/internal/result"
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // Schema is the version of benchmark.json.
@@ -550,118 +550,110 @@ func (o ByCondition[T]) Get(condition string) (T, bool) {
 	return zero, false
 }
 
-// MarshalJSON writes the object in its order.
-func (o ByCondition[T]) MarshalJSON() ([]byte, error) {
-	var w bytes.Buffer
-	w.WriteByte('{')
-	for i, e := range o {
-		if i > 0 {
-			w.WriteByte(',')
-		}
-		if err := writeMember(&w, e.Condition, e.Value); err != nil {
-			return nil, err
-		}
+// MarshalJSONTo writes the object in its order.
+func (o ByCondition[T]) MarshalJSONTo(to *jsontext.Encoder) error {
+	if err := to.WriteToken(jsontext.BeginObject); err != nil {
+		return err
 	}
-	w.WriteByte('}')
-	return w.Bytes(), nil
-}
-
-// UnmarshalJSON reads an object and keeps its order.
-func (o *ByCondition[T]) UnmarshalJSON(data []byte) error {
-	*o = nil
-	return members(data, func(key string, value json.RawMessage) error {
-		e := Of[T]{Condition: key}
-		if err := json.Unmarshal(value, &e.Value); err != nil {
+	for _, e := range o {
+		if err := writeMember(to, e.Condition, e.Value); err != nil {
 			return err
 		}
+	}
+	return to.WriteToken(jsontext.EndObject)
+}
+
+// MarshalJSON is MarshalJSONTo for encoding/json.
+func (o ByCondition[T]) MarshalJSON() ([]byte, error) { return jsonv2.Marshal(o, asWritten) }
+
+// UnmarshalJSONFrom reads an object and keeps its order.
+func (o *ByCondition[T]) UnmarshalJSONFrom(from *jsontext.Decoder) error {
+	*o = nil
+	return members(from, func(key string) error {
+		e := Of[T]{Condition: key}
+		err := jsonv2.UnmarshalDecode(from, &e.Value)
 		*o = append(*o, e)
-		return nil
+		return err
 	})
 }
 
-// MarshalJSON writes the conditions in their order and delta last.
-func (s RunSummary) MarshalJSON() ([]byte, error) {
-	conditions, err := s.Conditions.MarshalJSON()
-	if err != nil {
-		return nil, err
+// UnmarshalJSON is UnmarshalJSONFrom for encoding/json.
+func (o *ByCondition[T]) UnmarshalJSON(data []byte) error { return jsonv2.Unmarshal(data, o) }
+
+// MarshalJSONTo writes the conditions in their order and delta last.
+func (s RunSummary) MarshalJSONTo(to *jsontext.Encoder) error {
+	if err := to.WriteToken(jsontext.BeginObject); err != nil {
+		return err
 	}
-	w := bytes.NewBuffer(conditions[:len(conditions)-1])
-	if len(s.Conditions) > 0 {
-		w.WriteByte(',')
+	for _, e := range s.Conditions {
+		if err := writeMember(to, e.Condition, e.Value); err != nil {
+			return err
+		}
 	}
-	if err := writeMember(w, "delta", s.Delta); err != nil {
-		return nil, err
+	if err := writeMember(to, "delta", s.Delta); err != nil {
+		return err
 	}
-	w.WriteByte('}')
-	return w.Bytes(), nil
+	return to.WriteToken(jsontext.EndObject)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
-func (s *RunSummary) UnmarshalJSON(data []byte) error {
+// MarshalJSON is MarshalJSONTo for encoding/json.
+func (s RunSummary) MarshalJSON() ([]byte, error) { return jsonv2.Marshal(s, asWritten) }
+
+// UnmarshalJSONFrom reads what MarshalJSONTo writes.
+func (s *RunSummary) UnmarshalJSONFrom(from *jsontext.Decoder) error {
 	*s = RunSummary{}
-	return members(data, func(key string, value json.RawMessage) error {
+	return members(from, func(key string) error {
 		if key == "delta" {
-			return json.Unmarshal(value, &s.Delta)
+			return jsonv2.UnmarshalDecode(from, &s.Delta)
 		}
 		e := Of[Summary]{Condition: key}
-		if err := json.Unmarshal(value, &e.Value); err != nil {
-			return err
-		}
+		err := jsonv2.UnmarshalDecode(from, &e.Value)
 		s.Conditions = append(s.Conditions, e)
-		return nil
+		return err
 	})
 }
 
-func writeMember(w *bytes.Buffer, key string, value any) error {
-	k, err := json.Marshal(key)
-	if err != nil {
+// UnmarshalJSON is UnmarshalJSONFrom for encoding/json.
+func (s *RunSummary) UnmarshalJSON(data []byte) error { return jsonv2.Unmarshal(data, s) }
+
+func writeMember(to *jsontext.Encoder, key string, value any) error {
+	if err := to.WriteToken(jsontext.String(key)); err != nil {
 		return err
 	}
-	v, err := json.Marshal(value)
-	if err != nil {
-		return err
-	}
-	w.Write(k)
-	w.WriteByte(':')
-	w.Write(v)
-	return nil
+	return jsonv2.MarshalEncode(to, value)
 }
 
-// members calls each for every member of a JSON object, in order.
-func members(data []byte, each func(key string, value json.RawMessage) error) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	open, err := d.Token()
-	if err != nil {
+// members calls each for every member of a JSON object, in order, to read its value.
+func members(from *jsontext.Decoder, each func(key string) error) error {
+	open, err := from.ReadToken()
+	if err != nil || open.Kind() == jsontext.KindNull {
 		return err
 	}
-	if open == nil {
-		return nil
+	if open.Kind() != jsontext.KindBeginObject {
+		return fmt.Errorf("%s where an object of conditions was expected", open.Kind())
 	}
-	if open != json.Delim('{') {
-		return fmt.Errorf("%v where an object of conditions was expected", open)
-	}
-	for d.More() {
-		key, err := d.Token()
+	for from.PeekKind() != jsontext.KindEndObject {
+		key, err := from.ReadToken()
 		if err != nil {
 			return err
 		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return err
-		}
-		if err := each(key.(string), value); err != nil {
+		if err := each(key.String()); err != nil {
 			return err
 		}
 	}
-	return nil
+	_, err = from.ReadToken()
+	return err
 }
 
 // ExitCode is what a program that asks the gate ends with: 0 passed, 1 failed, 3 unmeasured.
 func (b Benchmark) ExitCode() int { return b.Gate.ExitCode }
 
+// asWritten has the faster encoder write what encoding/json would.
+var asWritten = jsonv1.DefaultOptionsV1()
+
 // JSON is the content of benchmark.json: indented, keys in a fixed order, one newline at the end.
 func (b Benchmark) JSON() ([]byte, error) {
-	data, err := json.MarshalIndent(b, "", "  ")
+	data, err := jsonv2.Marshal(b, asWritten, jsontext.WithIndent("  "))
 	if err != nil {
 		return nil, fmt.Errorf("write benchmark.json: %w", err)
 	}
@@ -672,83 +664,20 @@ func (b Benchmark) JSON() ([]byte, error) {
 // what it returns can be compared and judged again, wherever it came from.
 func Read(r io.Reader) (Benchmark, error) {
 	limited := &io.LimitedReader{R: r, N: maxFile}
-	d := json.NewDecoder(limited)
-	b, err := decode(d)
-	if err != nil {
+	var b Benchmark
+	if err := jsonv2.UnmarshalRead(limited, &b); err != nil {
 		if limited.N <= 0 {
 			return Benchmark{}, fmt.Errorf("read benchmark.json: larger than %d bytes", maxFile)
-		}
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF // it ended between two values
 		}
 		return Benchmark{}, fmt.Errorf("read benchmark.json: %w", err)
 	}
 	if b.SchemaVersion != Schema {
 		return Benchmark{}, fmt.Errorf("read benchmark.json: schema_version %d, this assay reads %d", b.SchemaVersion, Schema)
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return Benchmark{}, errors.New("read benchmark.json: more than one value in the file")
-	}
 	if err := b.sound(); err != nil {
 		return Benchmark{}, fmt.Errorf("read benchmark.json: %w", err)
 	}
 	return b, nil
-}
-
-// decode reads the runs one by one. They are nearly all of a large file, and a decoder holds the text of what it reads as one.
-func decode(d *json.Decoder) (b Benchmark, err error) {
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return b, cmp.Or(err, errors.New("it is no object"))
-	}
-	rest := map[string]json.RawMessage{}
-	var runs []Run
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return b, err
-		}
-		if key == "runs" {
-			runs, err = decodeList[Run](d)
-		} else {
-			var value json.RawMessage
-			err = d.Decode(&value)
-			rest[key.(string)] = value
-		}
-		if err != nil {
-			return b, err
-		}
-	}
-	if _, err := d.Token(); err != nil {
-		return b, err
-	}
-	text, err := json.Marshal(rest)
-	if err != nil {
-		return b, err
-	}
-	err = json.Unmarshal(text, &b)
-	b.Runs = runs
-	return b, err
-}
-
-// decodeList reads a list, or null.
-func decodeList[T any](d *json.Decoder) ([]T, error) {
-	t, err := d.Token()
-	if err != nil || t == nil {
-		return nil, err
-	}
-	if t != json.Delim('[') {
-		return nil, errors.New("runs is no list")
-	}
-	list := []T{}
-	for d.More() {
-		var one T
-		if err := d.Decode(&one); err != nil {
-			return nil, err
-		}
-		list = append(list, one)
-	}
-	_, err = d.Token()
-	return list, err
 }
 
 // What a sound benchmark holds at most. The tests of a comparison take time and memory with the trials of its arms.

@@ -372,20 +372,20 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestReadBrokenText: runs are read one by one, and what is wrong is told as before.
+// TestReadBrokenText: what is wrong is told, with its place.
 func TestReadBrokenText(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"":                                   "unexpected EOF",
-		"[]":                                 "it is no object",
-		"3":                                  "it is no object",
+		"[]":                                 "into Go bench.Benchmark",
+		"3":                                  "into Go bench.Benchmark",
 		`{"schema_version":1,`:               "unexpected EOF",
 		`{"runs":[{}`:                        "unexpected EOF",
-		`{"runs":{}}`:                        "runs is no list",
-		`{"runs":[3]}`:                       "cannot unmarshal number into Go value of type bench.Run",
-		`{"schema_version":"x"}`:             "cannot unmarshal string",
+		`{"runs":{}}`:                        `within "/runs"`,
+		`{"runs":[3]}`:                       `within "/runs/0"`,
+		`{"schema_version":"x"}`:             `within "/schema_version"`,
 		`{"schema_version":2,"runs":[]}`:     "schema_version 2",
-		`{"schema_version":1,"runs":null} x`: "more than one value",
+		`{"schema_version":1,"runs":null} x`: "after top-level value",
 	} {
 		if _, err := Read(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -137,14 +136,6 @@ func benchmarkOf(dir string) (*bench.Benchmark, error) {
 	if m.Cells, err = plan.Part(whole, m.Shard); err != nil {
 		return nil, err
 	}
-	b, err := bench.Make(m, func(yield func(result.Result, error) bool) {
-		for _, part := range []iter.Seq2[result.Result, error]{result.Read(dir, m.Cells), result.Strangers(dir, whole)} {
-			for r, err := range part {
-				if !yield(r, err) {
-					return
-				}
-			}
-		}
-	})
+	b, err := bench.Make(m, result.ReadAll(dir, m.Cells, whole))
 	return &b, err
 }

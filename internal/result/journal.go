@@ -2,6 +2,8 @@ package result
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/assay-ci/assay/internal/trace"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // A Note is one line of the journal: what was about to happen or had happened, before the record of the cell could say
@@ -78,10 +81,15 @@ func readNotes(data []byte) (notes []Note, bad int) {
 func parseNote(line []byte) (Note, error) {
 	var n Note
 	sum, body, ok := bytes.Cut(line, []byte(" "))
-	if !ok || string(sum) != fmt.Sprintf("%08x", crc32.Checksum(body, castagnoli)) {
+	if !ok || string(sum) != string(checksum(body)) {
 		return n, errors.New("checksum does not match")
 	}
-	return n, json.Unmarshal(body, &n)
+	return n, jsonv2.Unmarshal(body, &n, asWritten)
+}
+
+// checksum is the CRC-32C of a note in hex.
+func checksum(body []byte) []byte {
+	return hex.AppendEncode(nil, binary.BigEndian.AppendUint32(nil, crc32.Checksum(body, castagnoli)))
 }
 
 // write appends one note; durable waits until it is on disk.
@@ -90,7 +98,7 @@ func (j *journal) write(n Note, durable bool) error {
 	if err != nil {
 		return err
 	}
-	line := fmt.Appendf(make([]byte, 0, len(body)+10), "%08x %s\n", crc32.Checksum(body, castagnoli), body)
+	line := fmt.Appendf(make([]byte, 0, len(body)+10), "%s %s\n", checksum(body), body)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if n, err := j.file.Write(line); err != nil {

@@ -295,36 +295,56 @@ func (l *Ledger) path(rel string) string { return filepath.Join(l.dir, filepath.
 // one whose record is damaged, or not the one that the journal saw, is an error value, and reading goes on; so is a journal
 // that cannot be read. The files beside a record are not looked at: only its own bytes enter a number. No lock is taken.
 func Read(dir string, cells []plan.Cell) iter.Seq2[Result, error] {
+	return func(yield func(Result, error) bool) {
+		if seen, ok := heard(dir, yield); ok {
+			eachRecord(dir, cells, seen, yield)
+		}
+	}
+}
+
+// ReadAll yields what [Read] does for the cells, which are some of the planned ones, and then the records of the ledger that
+// belong to none of the planned: results of an earlier suite or selection. They are kept and named, and enter no number.
+func ReadAll(dir string, cells, planned []plan.Cell) iter.Seq2[Result, error] {
+	return func(yield func(Result, error) bool) {
+		if seen, ok := heard(dir, yield); ok && eachRecord(dir, cells, seen, yield) {
+			eachStranger(dir, planned, seen, yield)
+		}
+	}
+}
+
+// heard reads the journal; ok is false when nothing more is to be yielded.
+func heard(dir string, yield func(Result, error) bool) (seen *witness, ok bool) {
+	seen, err := readWitness(dir)
+	return seen, err == nil || yield(Result{}, err)
+}
+
+// eachRecord yields the records of the cells, until it is told to stop.
+func eachRecord(dir string, cells []plan.Cell, seen *witness, yield func(Result, error) bool) bool {
 	type answer struct {
 		r   Result
 		ok  bool
 		err error
 	}
-	return func(yield func(Result, error) bool) {
-		seen, err := readWitness(dir)
-		if err != nil && !yield(Result{}, err) {
-			return
-		}
-		for batch := range slices.Chunk(cells, readBatch) {
-			answers := make([]answer, len(batch))
-			var next atomic.Int64
-			var readers sync.WaitGroup
-			for range min(runtime.GOMAXPROCS(0), len(batch)) {
-				readers.Go(func() {
-					for i := int(next.Add(1)) - 1; i < len(batch); i = int(next.Add(1)) - 1 {
-						a := &answers[i]
-						a.r, a.ok, a.err = recordOf(dir, batch[i], seen)
-					}
-				})
-			}
-			readers.Wait()
-			for _, a := range answers {
-				if (a.ok || a.err != nil) && !yield(a.r, a.err) {
-					return
+	for batch := range slices.Chunk(cells, readBatch) {
+		answers := make([]answer, len(batch))
+		var next atomic.Int64
+		var readers sync.WaitGroup
+		for range min(runtime.GOMAXPROCS(0), len(batch)) {
+			readers.Go(func() {
+				for i := int(next.Add(1)) - 1; i < len(batch); i = int(next.Add(1)) - 1 {
+					a := &answers[i]
+					a.r, a.ok, a.err = recordOf(dir, batch[i], seen)
 				}
+			})
+		}
+		readers.Wait()
+		for _, a := range answers {
+			if (a.ok || a.err != nil) && !yield(a.r, a.err) {
+				return false
 			}
 		}
 	}
+	return true
 }
 
 // readBatch is how many records are read, on all processors, before they are yielded: reading them is most of the time
@@ -354,45 +374,37 @@ func recordOf(dir string, c plan.Cell, seen *witness) (r Result, ok bool, err er
 	return r, true, nil
 }
 
-// Strangers yields the records of the ledger at dir that belong to none of the cells: results of an earlier suite or
-// selection. They are kept and named, and enter no number. One that is damaged, or not the one that the journal saw, is an
-// error value.
-func Strangers(dir string, cells []plan.Cell) iter.Seq2[Result, error] {
-	return func(yield func(Result, error) bool) {
-		planned := make(map[string]bool, len(cells))
-		for _, c := range cells {
-			planned[Dir(c)] = true
-		}
-		seen, err := readWitness(dir)
-		if err != nil && !yield(Result{}, err) {
-			return
-		}
-		arms, err := filepath.Glob(filepath.Join(dir, "cells", "*", "*"))
-		if err != nil {
-			yield(Result{}, err)
-			return
-		}
-		for _, arm := range arms {
-			trials, _ := os.ReadDir(arm) // what cannot be listed is no folder of an arm
-			for _, trial := range trials {
-				folder := filepath.Join(arm, trial.Name())
-				rel, err := filepath.Rel(dir, folder)
-				if err != nil || planned[filepath.ToSlash(rel)] {
-					continue
-				}
-				r, err := readRecord(folder)
-				if errors.Is(err, errNoRecord) {
-					continue
-				}
-				if err == nil {
-					err = seen.checkAgain(dir, filepath.ToSlash(rel), r)
-				}
-				if err != nil {
-					r, err = Result{}, fmt.Errorf("%s: %w", filepath.ToSlash(rel), err)
-				}
-				if !yield(r, err) {
-					return
-				}
+// eachStranger yields the records of the ledger at dir that belong to none of the cells.
+func eachStranger(dir string, cells []plan.Cell, seen *witness, yield func(Result, error) bool) {
+	planned := make(map[string]bool, len(cells))
+	for _, c := range cells {
+		planned[Dir(c)] = true
+	}
+	arms, err := filepath.Glob(filepath.Join(dir, "cells", "*", "*"))
+	if err != nil {
+		yield(Result{}, err)
+		return
+	}
+	for _, arm := range arms {
+		trials, _ := os.ReadDir(arm) // what cannot be listed is no folder of an arm
+		for _, trial := range trials {
+			folder := filepath.Join(arm, trial.Name())
+			rel, err := filepath.Rel(dir, folder)
+			if err != nil || planned[filepath.ToSlash(rel)] {
+				continue
+			}
+			r, err := readRecord(folder)
+			if errors.Is(err, errNoRecord) {
+				continue
+			}
+			if err == nil {
+				err = seen.checkAgain(dir, filepath.ToSlash(rel), r)
+			}
+			if err != nil {
+				r, err = Result{}, fmt.Errorf("%s: %w", filepath.ToSlash(rel), err)
+			}
+			if !yield(r, err) {
+				return
 			}
 		}
 	}

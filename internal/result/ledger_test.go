@@ -417,7 +417,7 @@ func TestConcurrentCells(t *testing.T) {
 		t.Errorf("%d cells are in the ledger, want %d", n, len(cells))
 	}
 	var strangers []plan.Cell
-	for r, err := range Strangers(dir, cells[:39]) {
+	for r, err := range ReadAll(dir, nil, cells[:39]) {
 		if err != nil {
 			t.Error(err)
 		}

@@ -17,6 +17,8 @@ import (
 	"syscall"
 
 	"github.com/assay-ci/assay/internal/plan"
+	jsonv2 "github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // recordName is the file whose presence makes a cell exist.
@@ -32,6 +34,10 @@ const (
 	sumEnd   = `"}` + "\n"
 	sumLen   = 2 * sha256.Size
 )
+
+// asWritten reads what encoding/json wrote. Reading 100,000 records is most of the time of a report, and it takes a third of
+// what encoding/json takes.
+var asWritten = jsonv1.FormatDurationAsNano(true)
 
 // encode gives the bytes of a record, its sum filled in.
 func encode(r Result) ([]byte, error) {
@@ -51,11 +57,11 @@ func decode(data []byte) (Result, error) {
 	if at < 0 || !bytes.HasSuffix(data[:at], []byte(sumStart)) || !bytes.HasSuffix(data, []byte(sumEnd)) {
 		return Result{}, errors.New("the record is not whole")
 	}
-	if unsigned := slices.Concat(data[:at], []byte(sumEnd)); sum(unsigned) != string(data[at:at+sumLen]) {
+	if sum(data[:at], []byte(sumEnd)) != string(data[at:at+sumLen]) {
 		return Result{}, errors.New("the record does not match its own sum")
 	}
 	var r Result
-	if err := json.Unmarshal(data, &r); err != nil {
+	if err := jsonv2.Unmarshal(data, &r, asWritten); err != nil {
 		return Result{}, err
 	}
 	if r.Schema != Schema {
@@ -100,50 +106,56 @@ func readWhole(dir string) (Result, error) {
 	return r, nil
 }
 
-// openFile opens a regular file for reading. A ledger may come from elsewhere, and an agent of the same user could reach it:
+// openFile opens a regular file for reading, and tells its size. A ledger may come from elsewhere, and an agent of the same user could reach it:
 // a FIFO at the place of a file must not be waited for, and a link not be followed.
-func openFile(name string) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+func openFile(name string) (f *os.File, size int64, err error) {
+	f, err = os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(fmt.Errorf("%s is not a regular file", name), err, f.Close())
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, 0, errors.Join(fmt.Errorf("%s is not a regular file", name), err, f.Close())
 	}
-	return f, nil
+	return f, info.Size(), nil
 }
 
+// readCapped reads a file as long as it was when it was opened.
 func readCapped(name string, limit int64) ([]byte, error) {
-	f, err := openFile(name)
+	f, size, err := openFile(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("%s is larger than %d bytes", name, limit)
+	if size > limit {
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, limit)
 	}
-	return data, err
+	data := make([]byte, size)
+	n, err := io.ReadFull(f, data)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil // it was cut since
+	}
+	return data[:n], err
 }
 
-func sum(b []byte) string {
-	s := sha256.Sum256(b)
-	return hex.EncodeToString(s[:])
+// sum is the sha256 of the parts, one after the other, in hex.
+func sum(parts ...[]byte) string {
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write(p)
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 func sumFile(name string) (string, error) {
-	f, err := openFile(name)
+	f, size, err := openFile(name)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
 	h := sha256.New()
 	// Both ends are hidden behind their plain interface, or io would take 32 KiB of its own for each small file.
-	buf := make([]byte, min(max(info.Size()+1, 512), 256<<10))
+	buf := make([]byte, min(max(size+1, 512), 256<<10))
 	if _, err := io.CopyBuffer(h, struct{ io.Reader }{f}, buf); err != nil {
 		return "", err
 	}

@@ -52,7 +52,7 @@ func forged(t *testing.T) (dir string, cells []plan.Cell) {
 // named, and its cell alone runs again.
 func TestA14ForgedRecordWithARightSum(t *testing.T) {
 	dir, cells := forged(t)
-	for what, seq := range map[string]func(yield func(Result, error) bool){"Read": Read(dir, cells), "Strangers": Strangers(dir, nil)} {
+	for what, seq := range map[string]func(yield func(Result, error) bool){"Read": Read(dir, cells), "strangers": ReadAll(dir, nil, nil)} {
 		var got []string
 		for r, err := range seq {
 			got = append(got, fmt.Sprint(r.Case, r.Status, errors.Is(err, errNotCommitted)))
