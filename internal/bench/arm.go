@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/assay-ci/assay/internal/plan"
 	"github.com/assay-ci/assay/internal/result"
 	"github.com/assay-ci/assay/internal/stats"
 )
@@ -73,7 +74,29 @@ func (s *scopes) median(number func(Scope) int) *float64 {
 	return medianOf(s.values(number))
 }
 
-// add counts a planned cell; r is nil when there is no result.
+// newArm is an arm without cells.
+func (o *order) newArm(id ArmID) *arm {
+	return &arm{
+		id: id, baseline: id.Condition == o.baseline,
+		cases: make(map[string]*caseCells), fresh: make(map[string]Coverage), drift: make(map[string]Coverage),
+		models: make(map[string]bool), versions: make(map[string]bool),
+	}
+}
+
+// take counts a planned cell where its phase has it counted; r is nil when there is no result.
+func (a *arm) take(c cell, r *record) {
+	switch c.phase() {
+	case ConfirmPhase:
+		a.addFresh(c.Case, r)
+	case plan.Drift:
+		a.addDrift(c.Case, r)
+		a.add(c.Case, r)
+	default:
+		a.add(c.Case, r)
+	}
+}
+
+// add counts a planned cell of a rate; r is nil when there is no result.
 func (a *arm) add(name string, r *record) {
 	c := a.cases[name]
 	if c == nil {

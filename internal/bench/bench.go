@@ -34,27 +34,24 @@ const longestText = 2000
 // its cell missing and is named in Unreadable; a result of no planned cell is named in Unplanned. An error is a
 // manifest that cannot be one, or two results of one cell.
 func Make(m result.Manifest, results iter.Seq2[result.Result, error]) (Benchmark, error) {
-	if !(m.Gate.Alpha > 0 && m.Gate.Alpha < 1) {
-		return Benchmark{}, fmt.Errorf("manifest: alpha of the gate is %g, it must lie between 0 and 1", m.Gate.Alpha)
-	}
-	settings, err := settled(m.Gate)
+	settings, err := settingsOf(m)
 	if err != nil {
-		return Benchmark{}, fmt.Errorf("manifest: %w", err)
+		return Benchmark{}, err
 	}
 	order := newOrder(m)
 	cells := make([]*cell, len(m.Cells))
 	for i := range m.Cells {
 		c := (*cell)(&m.Cells[i])
 		cells[i] = c
-		if !slices.Contains(order.conditions, c.Condition) {
-			return Benchmark{}, fmt.Errorf("manifest: %s has a condition that is not listed", cells[i])
+		if err := order.lists(*c); err != nil {
+			return Benchmark{}, err
 		}
 	}
 	slices.SortFunc(cells, func(a, b *cell) int { return order.cells(*a, *b) })
 	place := make(map[cell]int, len(cells))
 	for i, c := range cells {
 		if _, twice := place[*c]; twice {
-			return Benchmark{}, fmt.Errorf("manifest: %s is planned twice", c)
+			return Benchmark{}, plannedTwice(*c)
 		}
 		place[*c] = i
 	}
@@ -70,7 +67,7 @@ func Make(m result.Manifest, results iter.Seq2[result.Result, error]) (Benchmark
 		case !planned:
 			b.Unplanned = append(b.Unplanned, clip(c.String()))
 		case records[i] != nil:
-			return Benchmark{}, fmt.Errorf("ledger: two results of %s", c)
+			return Benchmark{}, resultsTwice(c)
 		default:
 			r.Cell = plan.Cell(*cells[i]) // the same, but its text is there already
 			records[i] = newRecord(r, order.evalID[c.Case], &runs[i])
@@ -88,6 +85,21 @@ func Make(m result.Manifest, results iter.Seq2[result.Result, error]) (Benchmark
 	b.settle(b.inRun(), settings, settings)
 	b.diagnose(m, scored)
 	return b, nil
+}
+
+func plannedTwice(c cell) error { return fmt.Errorf("manifest: %s is planned twice", c) }
+func resultsTwice(c cell) error { return fmt.Errorf("ledger: two results of %s", c) }
+
+// settingsOf are the settings of the gate as they were planned.
+func settingsOf(m result.Manifest) (result.Gate, error) {
+	if !(m.Gate.Alpha > 0 && m.Gate.Alpha < 1) {
+		return result.Gate{}, fmt.Errorf("manifest: alpha of the gate is %g, it must lie between 0 and 1", m.Gate.Alpha)
+	}
+	settings, err := settled(m.Gate)
+	if err != nil {
+		return result.Gate{}, fmt.Errorf("manifest: %w", err)
+	}
+	return settings, nil
 }
 
 // A cell is a planned cell with what this room asks of it.
@@ -232,23 +244,13 @@ func (b *Benchmark) gather(m result.Manifest, order *order, cells []*cell, recor
 	for i, c := range cells {
 		a := arms[c.arm()]
 		if a == nil {
-			a = &arm{
-				id: c.arm(), baseline: c.Condition == order.baseline, simulated: simulated[c.Harness],
-				cases: make(map[string]*caseCells), fresh: make(map[string]Coverage), drift: make(map[string]Coverage), models: make(map[string]bool), versions: make(map[string]bool),
-			}
+			a = order.newArm(c.arm())
+			a.simulated = simulated[c.Harness]
 			arms[c.arm()] = a
 		}
 		r := records[i]
 		records[i] = nil
-		switch c.phase() {
-		case ConfirmPhase:
-			a.addFresh(c.Case, r)
-		case plan.Drift:
-			a.addDrift(c.Case, r)
-			a.add(c.Case, r)
-		default:
-			a.add(c.Case, r)
-		}
+		a.take(*c, r)
 		if r != nil {
 			a.hold(r)
 		}
@@ -346,23 +348,31 @@ func scopeRow(r *Run) ScopeRow {
 
 // summarizeArms fills Arms, CaseArms, Coverage and RunSummary.
 func (b *Benchmark) summarizeArms(order *order, arms map[ArmID]*arm) {
-	b.Arms, b.CaseArms = []Arm{}, []CaseArm{}
+	b.Arms, b.CaseArms = []Arm{}, order.caseArms(arms)
 	by := make(map[string][]*arm)
 	for _, a := range order.arms(arms) {
 		b.Arms = append(b.Arms, a.summary())
-		for _, name := range sortedKeys(a.cases) {
-			b.CaseArms = append(b.CaseArms, a.ofCase(name))
-		}
 		b.Coverage = b.Coverage.plus(a.coverage())
 		by[a.id.Condition] = append(by[a.id.Condition], a)
 	}
-	slices.SortStableFunc(b.CaseArms, func(x, y CaseArm) int { return strings.Compare(x.Case, y.Case) })
 	for _, condition := range order.summary {
 		b.RunSummary.Conditions = append(b.RunSummary.Conditions, Of[Summary]{condition, summarize(by[condition])})
 	}
 	if order.baseline != "" && len(order.summary) > 1 {
 		b.RunSummary.Delta = delta(b.RunSummary.Conditions[0].Value, b.RunSummary.Conditions[1].Value)
 	}
+}
+
+// caseArms is what each arm did on each of its cases, by case and arm.
+func (o *order) caseArms(arms map[ArmID]*arm) []CaseArm {
+	out := []CaseArm{}
+	for _, a := range o.arms(arms) {
+		for _, name := range sortedKeys(a.cases) {
+			out = append(out, a.ofCase(name))
+		}
+	}
+	slices.SortStableFunc(out, func(x, y CaseArm) int { return strings.Compare(x.Case, y.Case) })
+	return out
 }
 
 // policyNotes says what a reader should know of the policy: what may not hold, and which of its rules no cell's agent met.
@@ -506,6 +516,14 @@ func newOrder(m result.Manifest) *order {
 		o.evalID[name] = i + 1
 	}
 	return o
+}
+
+// lists says it when the condition of a cell is not one of the run's.
+func (o *order) lists(c cell) error {
+	if !slices.Contains(o.conditions, c.Condition) {
+		return fmt.Errorf("manifest: %s has a condition that is not listed", c)
+	}
+	return nil
 }
 
 func (o *order) cells(a, b cell) int {

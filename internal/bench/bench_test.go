@@ -100,13 +100,28 @@ func sequence(results []result.Result) iter.Seq2[result.Result, error] {
 	}
 }
 
-func mustMake(t testing.TB, m result.Manifest, results []result.Result) Benchmark {
+// mustMake makes a benchmark, and holds it against the count of the same results, in another order.
+func mustMake(t rapid.TB, m result.Manifest, results []result.Result) Benchmark {
 	t.Helper()
 	b, err := Make(m, sequence(results))
 	if err != nil {
 		t.Fatal(err)
 	}
+	backwards := slices.Clone(results)
+	slices.Reverse(backwards)
+	if !b.Of(mustCount(t, m, backwards)) {
+		t.Error("the benchmark is not of the results that it was made from")
+	}
 	return b
+}
+
+func mustCount(t rapid.TB, m result.Manifest, results []result.Result) Counts {
+	t.Helper()
+	c, err := Count(m, sequence(results))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func codes(reasons []Reason) string {
@@ -312,7 +327,40 @@ func TestMakeRefuses(t *testing.T) {
 		if _, err := Make(m, sequence(results)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
 		}
+		if _, err := Count(m, sequence(results)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("count, %s: error %v, want %q", c.name, err, c.want)
+		}
 	}
+}
+
+// A benchmark is of no other results: not of these without one, nor with another end of one.
+func TestCountSeesEveryResult(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		m, results := input(drawOutcomes(t))
+		if len(results) == 0 {
+			return
+		}
+		b := mustMake(t, m, results)
+		i := rapid.IntRange(0, len(results)-1).Draw(t, "which")
+		other := slices.Clone(results)
+		switch rapid.SampledFrom([]string{"gone", "other end", "other tokens"}).Draw(t, "change") {
+		case "gone":
+			other = slices.Delete(other, i, i+1)
+		case "other end":
+			other[i].Status = map[result.Status]result.Status{result.Passed: result.Failed, result.Failed: result.Errored, result.Errored: result.Skipped, result.Skipped: result.Passed}[other[i].Status]
+		default:
+			if !other[i].Status.Scored() {
+				return // in no median
+			}
+			for j := range other { // a median may stay where it is when one value moves
+				other[j].Agent.Usage = &trace.Usage{Input: ptr(int64(1 << 40)), Output: ptr(int64(j))}
+			}
+		}
+		if b.Of(mustCount(t, m, other)) {
+			t.Errorf("of other results too: %v", other[i].Cell)
+		}
+	})
 }
 
 // drawOutcomes gives a small suite with every kind of end.

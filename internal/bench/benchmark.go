@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"slices"
 	"time"
 
@@ -851,24 +850,4 @@ func withoutDuration(metrics []Metric) []Metric {
 		}
 	}
 	return out
-}
-
-// SameResults tells whether both were made from the same plan, with the same end of every case, and under the same
-// settings as planned; how they were compared and decided may differ.
-func (b Benchmark) SameResults(other Benchmark) bool {
-	return b.Fingerprint.Digest == other.Fingerprint.Digest && slices.EqualFunc(b.CaseArms, other.CaseArms, CaseArm.same) &&
-		reflect.DeepEqual(b.planned(), other.planned())
-}
-
-// same tells whether both are one arm on one case with one end. An older benchmark.json knows no medians of cost to duration.
-func (c CaseArm) same(d CaseArm) bool {
-	if c.unmeasured() || d.unmeasured() {
-		c.CostUSD, c.Tokens, c.Turns, c.Duration = nil, nil, nil, nil
-		d.CostUSD, d.Tokens, d.Turns, d.Duration = nil, nil, nil, nil
-	}
-	return reflect.DeepEqual(c, d)
-}
-
-func (c CaseArm) unmeasured() bool {
-	return c.CostUSD == nil && c.Tokens == nil && c.Turns == nil && c.Duration == nil
 }

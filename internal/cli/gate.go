@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -133,24 +134,28 @@ func readResults(name string) (*bench.Benchmark, error) {
 // resultsOf reads what a results folder or a benchmark.json says. A folder's own benchmark.json holds what its ledger
 // cannot: the stored baseline and the decision. It is believed as far as its results are those of the ledger.
 func resultsOf(x IO, name string) (*bench.Benchmark, error) {
-	counted, err := readResults(name)
-	if err != nil {
-		return nil, err
+	if _, err := os.Lstat(filepath.Join(name, benchmarkFile)); err != nil {
+		return readResults(name) // it is a file, or there is nothing but the ledger
 	}
-	if info, err := os.Stat(name); err == nil && !info.IsDir() {
-		return counted, nil
-	}
-	recorded, err := readBenchmark(name, benchmarkFile)
+	var recorded *bench.Benchmark
+	var unread error
+	var reading sync.WaitGroup
+	reading.Go(func() { recorded, unread = readBenchmark(name, benchmarkFile) })
+	counts, err := countsOf(name)
+	reading.Wait()
+	var none noResults
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return counted, nil
-	case err == nil && recorded.SameResults(*counted):
+	case errors.As(err, &none):
+		return recorded, unread
+	case err != nil:
+		return nil, err
+	case unread == nil && recorded.Of(counts):
 		return recorded, nil
-	case err == nil:
-		err = fmt.Errorf("%s is of other results", filepath.Join(name, benchmarkFile))
+	case unread == nil:
+		unread = fmt.Errorf("%s is of other results", filepath.Join(name, benchmarkFile))
 	}
-	fmt.Fprintf(x.Err, "assay: warning: %s; the ledger beside it decides\n", printable(err.Error(), 600))
-	return counted, nil
+	fmt.Fprintf(x.Err, "assay: warning: %s; the ledger beside it decides\n", printable(unread.Error(), 600))
+	return benchmarkOf(name)
 }
 
 const benchmarkFile = "benchmark.json"

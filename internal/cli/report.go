@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +13,7 @@ import (
 	"github.com/assay-ci/assay/internal/plan"
 	"github.com/assay-ci/assay/internal/report"
 	"github.com/assay-ci/assay/internal/result"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 )
 
@@ -119,7 +119,7 @@ func (dir noResults) Error() string {
 
 // spoilt says what to do about a plan that is no JSON: whatever spoilt it, the cells do not need it.
 func spoilt(err error) error {
-	var damage *json.SyntaxError
+	var damage *jsontext.SyntacticError
 	if !errors.As(err, &damage) {
 		return err
 	}
@@ -128,14 +128,30 @@ func spoilt(err error) error {
 
 // benchmarkOf reads a ledger into a benchmark: of its own part of the plan, when it is that of a shard.
 func benchmarkOf(dir string) (*bench.Benchmark, error) {
-	m, err := manifestOf(dir)
+	m, planned, err := ownPlan(dir)
 	if err != nil {
 		return nil, err
 	}
-	whole := m.Cells
-	if m.Cells, err = plan.Part(whole, m.Shard); err != nil {
-		return nil, err
-	}
-	b, err := bench.Make(m, result.ReadAll(dir, m.Cells, whole))
+	b, err := bench.Make(m, result.ReadAll(dir, m.Cells, planned))
 	return &b, err
+}
+
+// countsOf counts a ledger as benchmarkOf does, and compares nothing.
+func countsOf(dir string) (bench.Counts, error) {
+	m, _, err := ownPlan(dir)
+	if err != nil {
+		return bench.Counts{}, err
+	}
+	return bench.Count(m, result.ReadNumbers(dir, m.Cells))
+}
+
+// ownPlan is the plan of a results folder with the cells that are its own part, when it is that of a shard, and all that are
+// planned.
+func ownPlan(dir string) (m result.Manifest, planned []plan.Cell, err error) {
+	if m, err = manifestOf(dir); err != nil {
+		return m, nil, err
+	}
+	planned = m.Cells
+	m.Cells, err = plan.Part(planned, m.Shard)
+	return m, planned, err
 }

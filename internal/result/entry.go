@@ -260,7 +260,7 @@ func (e *Entry) keepEarlier() error {
 		return nil
 	}
 	if err == nil {
-		r, err = decode(old)
+		r, err = decode(old, parseWhole)
 	}
 	if err != nil { // who runs everything afresh never looked at it
 		return e.ledger.setAside(e.rel, err)

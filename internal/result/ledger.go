@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/assay-ci/assay/internal/plan"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
 )
@@ -228,7 +229,7 @@ func ReadManifest(dir string) (Manifest, error) {
 	if err != nil {
 		return m, err
 	}
-	if err := json.Unmarshal(b, &m); err != nil {
+	if err := jsonv2.Unmarshal(b, &m, asWritten); err != nil {
 		return m, fmt.Errorf("%s: %w", filepath.Join(dir, manifestName), err)
 	}
 	if m.Schema != Schema {
@@ -297,7 +298,17 @@ func (l *Ledger) path(rel string) string { return filepath.Join(l.dir, filepath.
 func Read(dir string, cells []plan.Cell) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) {
 		if seen, ok := heard(dir, yield); ok {
-			eachRecord(dir, cells, seen, yield)
+			eachRecord(dir, cells, seen, parseWhole, yield)
+		}
+	}
+}
+
+// ReadNumbers is [Read] in less time, for who counts: scores, findings and files are empty, and so is what proves the place
+// of the agent, egress and contamination.
+func ReadNumbers(dir string, cells []plan.Cell) iter.Seq2[Result, error] {
+	return func(yield func(Result, error) bool) {
+		if seen, ok := heard(dir, yield); ok {
+			eachRecord(dir, cells, seen, parseNumbers, yield)
 		}
 	}
 }
@@ -306,7 +317,7 @@ func Read(dir string, cells []plan.Cell) iter.Seq2[Result, error] {
 // belong to none of the planned: results of an earlier suite or selection. They are kept and named, and enter no number.
 func ReadAll(dir string, cells, planned []plan.Cell) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) {
-		if seen, ok := heard(dir, yield); ok && eachRecord(dir, cells, seen, yield) {
+		if seen, ok := heard(dir, yield); ok && eachRecord(dir, cells, seen, parseWhole, yield) {
 			eachStranger(dir, planned, seen, yield)
 		}
 	}
@@ -318,26 +329,29 @@ func heard(dir string, yield func(Result, error) bool) (seen *witness, ok bool) 
 	return seen, err == nil || yield(Result{}, err)
 }
 
-// eachRecord yields the records of the cells, until it is told to stop.
-func eachRecord(dir string, cells []plan.Cell, seen *witness, yield func(Result, error) bool) bool {
-	type answer struct {
-		r   Result
-		ok  bool
-		err error
-	}
-	for batch := range slices.Chunk(cells, readBatch) {
-		answers := make([]answer, len(batch))
-		var next atomic.Int64
-		var readers sync.WaitGroup
-		for range min(runtime.GOMAXPROCS(0), len(batch)) {
-			readers.Go(func() {
-				for i := int(next.Add(1)) - 1; i < len(batch); i = int(next.Add(1)) - 1 {
-					a := &answers[i]
-					a.r, a.ok, a.err = recordOf(dir, batch[i], seen)
-				}
-			})
+// An answer is what became of reading the record of a cell; neither ok nor an error: it has none.
+type answer struct {
+	r   Result
+	ok  bool
+	err error
+}
+
+// eachRecord yields the records of the cells, until it is told to stop. The next ones are read meanwhile.
+func eachRecord(dir string, cells []plan.Cell, seen *witness, parse parser, yield func(Result, error) bool) bool {
+	next := make(chan []answer)
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		defer close(next)
+		for batch := range slices.Chunk(cells, readBatch) {
+			select {
+			case next <- answersOf(dir, batch, seen, parse):
+			case <-stop:
+				return
+			}
 		}
-		readers.Wait()
+	}()
+	for answers := range next {
 		for _, a := range answers {
 			if (a.ok || a.err != nil) && !yield(a.r, a.err) {
 				return false
@@ -347,19 +361,36 @@ func eachRecord(dir string, cells []plan.Cell, seen *witness, yield func(Result,
 	return true
 }
 
-// readBatch is how many records are read, on all processors, before they are yielded: reading them is most of the time
-// that a report takes, and holding all of them would be most of its memory.
+// answersOf reads the records of a few cells, on all processors.
+func answersOf(dir string, batch []plan.Cell, seen *witness, parse parser) []answer {
+	answers := make([]answer, len(batch))
+	var next atomic.Int64
+	var readers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(batch)) {
+		readers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(batch); i = int(next.Add(1)) - 1 {
+				a := &answers[i]
+				a.r, a.ok, a.err = recordOf(dir, batch[i], seen, parse)
+			}
+		})
+	}
+	readers.Wait()
+	return answers
+}
+
+// readBatch is how many records are read at once: reading them is most of the time that a report takes, and holding all of
+// them would be most of its memory.
 const readBatch = 64
 
 // ReadOne reads the record of a cell that [Read] has yielded before; the journal is not asked again.
 func ReadOne(dir string, c plan.Cell) (r Result, ok bool, err error) {
-	return recordOf(dir, c, newWitness())
+	return recordOf(dir, c, newWitness(), parseWhole)
 }
 
 // recordOf reads the record of one cell; ok is false when it has none.
-func recordOf(dir string, c plan.Cell, seen *witness) (r Result, ok bool, err error) {
+func recordOf(dir string, c plan.Cell, seen *witness, parse parser) (r Result, ok bool, err error) {
 	folder := filepath.Join(dir, filepath.FromSlash(Dir(c)))
-	r, err = readRecord(folder)
+	r, err = readRecord(folder, parse)
 	switch {
 	case errors.Is(err, errNoRecord):
 		return Result{}, false, nil
@@ -393,7 +424,7 @@ func eachStranger(dir string, cells []plan.Cell, seen *witness, yield func(Resul
 			if err != nil || planned[filepath.ToSlash(rel)] {
 				continue
 			}
-			r, err := readRecord(folder)
+			r, err := readRecord(folder, parseWhole)
 			if errors.Is(err, errNoRecord) {
 				continue
 			}

