@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -650,13 +651,23 @@ func (b Benchmark) ExitCode() int { return b.Gate.ExitCode }
 // asWritten has the faster encoder write what encoding/json would.
 var asWritten = jsonv1.DefaultOptionsV1()
 
-// JSON is the content of benchmark.json: indented, keys in a fixed order, one newline at the end.
-func (b Benchmark) JSON() ([]byte, error) {
-	data, err := jsonv2.Marshal(b, asWritten, jsontext.WithIndent("  "))
-	if err != nil {
-		return nil, fmt.Errorf("write benchmark.json: %w", err)
+// WriteJSON writes the content of benchmark.json: indented, keys in a fixed order, one newline at the end.
+func (b Benchmark) WriteJSON(w io.Writer) error {
+	err := jsonv2.MarshalWrite(w, b, asWritten, jsontext.WithIndent("  "))
+	if err == nil {
+		_, err = io.WriteString(w, "\n")
 	}
-	return append(data, '\n'), nil
+	if err != nil {
+		return fmt.Errorf("write benchmark.json: %w", err)
+	}
+	return nil
+}
+
+// JSON is what WriteJSON writes.
+func (b Benchmark) JSON() ([]byte, error) {
+	var out bytes.Buffer
+	err := b.WriteJSON(&out)
+	return out.Bytes(), err
 }
 
 // Read reads a benchmark.json that Assay wrote. It refuses one of another schema version, and one whose counts cannot be:

@@ -37,11 +37,7 @@ assay compare assay-results/benchmark.json quick --json`,
 				return usage(err)
 			}
 			if asJSON {
-				page, err := b.JSON()
-				if err != nil {
-					return err
-				}
-				if _, err := x.Out.Write(page); err != nil {
+				if err := b.WriteJSON(x.Out); err != nil {
 					return err
 				}
 			} else {

@@ -3,8 +3,8 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -67,18 +67,7 @@ assay report assay-results --format csv -o cells.csv`,
 				if err != nil {
 					return usage(err)
 				}
-				page, err := f.Render(*b)
-				if err != nil {
-					return err
-				}
-				if file == "" || file == "-" {
-					_, err = x.Out.Write(page)
-					return err
-				}
-				if err := os.WriteFile(file, page, 0o644); err != nil {
-					return usage(err)
-				}
-				return nil
+				return intoFile(x.Out, file, func(w io.Writer) error { return f.Write(w, *b) })
 			}
 			return usage(fmt.Errorf("--format is %q; it may be %s", format, strings.Join(known, ", ")))
 		},

@@ -511,11 +511,7 @@ func writePages(l *result.Ledger, b *bench.Benchmark) error {
 // announce prints where the pages are and what they say, and turns the verdict into the exit code.
 func announce(x IO, o runOptions, b *bench.Benchmark) error {
 	if o.JSON {
-		page, err := b.JSON()
-		if err != nil {
-			return err
-		}
-		if _, err := x.Out.Write(page); err != nil {
+		if err := b.WriteJSON(x.Out); err != nil {
 			return err
 		}
 	} else {

@@ -1,10 +1,10 @@
 package report
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/xml"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,11 +12,11 @@ import (
 	"github.com/assay-ci/assay/internal/bench"
 )
 
-// JUnit is the benchmark as JUnit XML, which CI systems list case by case: a testsuite for each arm and a testcase for each
+// JUnit writes the benchmark as JUnit XML, which CI systems list case by case: a testsuite for each arm and a testcase for each
 // planned cell. A failed cell is a failure, an errored one an error, and one without a result is skipped; none of them is a
 // pass; of these, system-out tells every assertion. Fresh trials of cases that were run again are there too, with "(confirm)" in their name: counts of this file are no
 // rates. Characters that XML cannot hold become U+FFFD.
-func JUnit(b bench.Benchmark) ([]byte, error) {
+func JUnit(w io.Writer, b bench.Benchmark) error {
 	cells := make(map[bench.ArmID][]junitCase)
 	ran := make(map[cellID]bool, len(b.Runs))
 	for i := range b.Runs {
@@ -33,15 +33,16 @@ func JUnit(b bench.Benchmark) ([]byte, error) {
 	for _, a := range b.Arms {
 		doc.add(junitArm(b, a, cells[a.ArmID]))
 	}
-	var out bytes.Buffer
-	out.WriteString(xml.Header)
-	enc := xml.NewEncoder(&out)
+	_, err := io.WriteString(w, xml.Header)
+	enc := xml.NewEncoder(w)
 	enc.Indent("", " ")
-	if err := enc.Encode(doc); err != nil {
-		return nil, fmt.Errorf("write JUnit: %w", err)
+	if err = cmp.Or(err, enc.Encode(doc)); err == nil {
+		_, err = io.WriteString(w, "\n")
 	}
-	out.WriteByte('\n')
-	return out.Bytes(), nil
+	if err != nil {
+		return fmt.Errorf("write JUnit: %w", err)
+	}
+	return nil
 }
 
 type junitCounts struct {

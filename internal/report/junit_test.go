@@ -42,7 +42,7 @@ func tallyOf(b bench.Benchmark) tally {
 // A parser that others wrote counts what the benchmark counts, and finds each cell as it ended.
 func TestJUnitByAGoParser(t *testing.T) {
 	b := demo(t)
-	page, err := JUnit(b)
+	page, err := Face{Write: JUnit}.Render(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestJUnitByJunitparser(t *testing.T) {
 		t.Skip("ASSAY_JUNITPARSER is not set; make junit names a Python with junitparser")
 	}
 	b := demo(t)
-	page, err := JUnit(b)
+	page, err := Face{Write: JUnit}.Render(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func FuzzJUnit(f *testing.F) {
 				Expectations: []bench.Expectation{{ID: hostile, Text: hostile, Evidence: hostile, Passed: &no}},
 			}},
 		}
-		page, err := JUnit(b)
+		page, err := Face{Write: JUnit}.Render(b)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,8 +8,10 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -19,22 +21,42 @@ import (
 	"github.com/assay-ci/assay/internal/bench"
 )
 
-// A Face is one page. Render is pure: the same benchmark gives the same bytes.
+// A Face is one page. Write is pure: the same benchmark gives the same bytes.
 type Face struct {
-	Name   string // for --format
-	File   string // in the folder of results
-	Doc    string
-	Render func(bench.Benchmark) ([]byte, error)
+	Name  string // for --format
+	File  string // in the folder of results
+	Doc   string
+	Write func(io.Writer, bench.Benchmark) error // in parts, where a large run would make it large
+}
+
+// Render is the page in one piece.
+func (f Face) Render(b bench.Benchmark) ([]byte, error) {
+	var page bytes.Buffer
+	err := f.Write(&page, b)
+	return page.Bytes(), err
+}
+
+// inOne writes a page that is made in one piece.
+func inOne(page func(bench.Benchmark) ([]byte, error)) func(io.Writer, bench.Benchmark) error {
+	return func(w io.Writer, b bench.Benchmark) error {
+		data, err := page(b)
+		if err == nil {
+			_, err = w.Write(data)
+		}
+		return err
+	}
 }
 
 // Faces are all pages there are.
 var Faces = []Face{
-	{"json", "benchmark.json", "every number, for programs", bench.Benchmark.JSON},
-	{"md", "report.md", "the whole report, for reading in a terminal or a repository", Markdown},
-	{"html", "report.html", "the whole report in one file that needs no network", HTML},
+	{"json", "benchmark.json", "every number, for programs", writeJSON},
+	{"md", "report.md", "the whole report, for reading in a terminal or a repository", inOne(Markdown)},
+	{"html", "report.html", "the whole report in one file that needs no network", inOne(HTML)},
 	{"junit", "junit.xml", "every cell as a test case, for CI systems", JUnit},
-	{"comment", "comment.md", "the report as a comment on a pull request, within its size limit", comment},
+	{"comment", "comment.md", "the report as a comment on a pull request, within its size limit", inOne(comment)},
 }
+
+func writeJSON(w io.Writer, b bench.Benchmark) error { return b.WriteJSON(w) }
 
 // smallerIsNotBetter stands beside every table that shows diff scope.
 const smallerIsNotBetter = "A smaller diff is not better by itself; read it next to the pass rate."

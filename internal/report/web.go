@@ -34,7 +34,7 @@ func Over(d Details) []Face {
 	all := slices.Clone(Faces)
 	for i := range all {
 		if all[i].Name == "html" {
-			all[i].Render = func(b bench.Benchmark) ([]byte, error) { return HTMLOver(b, d) }
+			all[i].Write = inOne(func(b bench.Benchmark) ([]byte, error) { return HTMLOver(b, d) })
 		}
 	}
 	return all
