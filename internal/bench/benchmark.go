@@ -674,21 +674,36 @@ func (b Benchmark) JSON() ([]byte, error) {
 // what it returns can be compared and judged again, wherever it came from.
 func Read(r io.Reader) (Benchmark, error) {
 	limited := &io.LimitedReader{R: r, N: maxFile}
-	var b Benchmark
-	if err := jsonv2.UnmarshalRead(limited, &b); err != nil {
+	var file recorded
+	if err := jsonv2.UnmarshalRead(limited, &file); err != nil {
 		if limited.N <= 0 {
 			return Benchmark{}, fmt.Errorf("read benchmark.json: larger than %d bytes", maxFile)
 		}
 		return Benchmark{}, fmt.Errorf("read benchmark.json: %w", err)
 	}
+	b := file.Benchmark
 	if b.SchemaVersion != Schema {
 		return Benchmark{}, fmt.Errorf("read benchmark.json: schema_version %d, this assay reads %d", b.SchemaVersion, Schema)
 	}
 	if err := b.sound(); err != nil {
 		return Benchmark{}, fmt.Errorf("read benchmark.json: %w", err)
 	}
+	for _, of := range b.RunSummary.Conditions {
+		b.DiffScope = append(b.DiffScope, Of[[]ScopeRow]{of.Condition, scopeRows(b.Runs, of.Condition)})
+	}
 	return b, nil
 }
+
+// recorded is a benchmark in a file.
+type recorded struct {
+	Benchmark
+	DiffScope passedOver `json:"diff_scope"` // a quarter of a large file, and all of it stands in the runs too
+}
+
+// passedOver takes any value and keeps nothing of it.
+type passedOver struct{}
+
+func (passedOver) UnmarshalJSONFrom(from *jsontext.Decoder) error { return from.SkipValue() }
 
 // What a sound benchmark holds at most. The tests of a comparison take time and memory with the trials of its arms.
 const (

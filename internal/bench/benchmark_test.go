@@ -377,8 +377,8 @@ func TestReadBrokenText(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"":                                   "unexpected EOF",
-		"[]":                                 "into Go bench.Benchmark",
-		"3":                                  "into Go bench.Benchmark",
+		"[]":                                 "into Go bench.recorded",
+		"3":                                  "into Go bench.recorded",
 		`{"schema_version":1,`:               "unexpected EOF",
 		`{"runs":[{}`:                        "unexpected EOF",
 		`{"runs":{}}`:                        `within "/runs"`,

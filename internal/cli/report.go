@@ -19,7 +19,7 @@ import (
 
 // reportMemory is from how many bytes on garbage is collected more often than it costs least. The numbers of 100,000 cells are a
 // quarter of a gigabyte, and twice that with the garbage of reading them.
-const reportMemory = 400 << 20
+const reportMemory = 448 << 20
 
 func newReport(x IO) *cobra.Command {
 	var format, file string

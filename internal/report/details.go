@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"syscall"
@@ -107,12 +106,12 @@ func (d ledger) Cell(r bench.Run) (Cell, error) {
 
 // read makes the page of a cell of its record and the files beside it.
 func (d ledger) read(rel string, run bench.Run, r result.Result) (Cell, error) {
-	root, err := os.OpenRoot(d.dir)
+	root, err := openCell(d.dir, rel)
 	if err != nil {
 		return Cell{}, err
 	}
 	defer root.Close()
-	f := files{root, rel}
+	f := files{root}
 	c := Cell{Folder: rel, Facts: cellFacts(run, &r), Scope: scopeLines(run, r), Earlier: earlier(r), Findings: findings(r)}
 	c.Talk = f.talk(&c)
 	c.Patch = f.head("diff.patch", mostPatch, &c)
@@ -125,15 +124,22 @@ func (d ledger) read(rel string, run bench.Run, r result.Result) (Cell, error) {
 	return c, nil
 }
 
-// files are those beside the record of a cell. They may come from elsewhere: links out of the results are not followed.
-type files struct {
-	root *os.Root
-	dir  string
+// openCell opens the folder of a cell. It may come from elsewhere: links out of the results are not followed.
+func openCell(dir, rel string) (*os.Root, error) {
+	results, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer results.Close()
+	return results.OpenRoot(rel)
 }
+
+// files are those beside the record of a cell, links out of its folder aside.
+type files struct{ root *os.Root }
 
 // open opens a regular file; a FIFO at its place is not waited for.
 func (f files) open(name string) (*os.File, int64, error) {
-	file, err := f.root.OpenFile(path.Join(f.dir, name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -14,6 +14,9 @@ const gap = "\u200b"
 // sequences of terminals, nothing that changes the direction of writing or has no width. Bad UTF-8 becomes U+FFFD. At
 // most limit characters are kept.
 func clean(s string, limit int) string {
+	if len(s) <= limit && printable(s) {
+		return strings.TrimSpace(s)
+	}
 	var out strings.Builder
 	kept := 0
 	for i := 0; i < len(s); {
@@ -38,8 +41,21 @@ func clean(s string, limit int) string {
 	return strings.TrimSpace(out.String())
 }
 
+// printable tells whether a text is nothing but ASCII that is seen, and blanks, as nearly all are.
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
 // hidden tells whether a character is left out: controls, marks of direction, zero width, tags, private use.
 func hidden(r rune) bool {
+	if r < utf8.RuneSelf { // nearly all are
+		return r < ' ' || r == 0x7f
+	}
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs) || r == '\u034f' || r == '\u115f' || r == '\u1160' || r == '\u3164' || r == '\uffa0'
 }
 

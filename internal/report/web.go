@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"runtime"
 	"slices"
 	"sync"
@@ -22,11 +23,10 @@ var pageJS string
 
 // How large report.html may become, and what is kept together in it, in bytes.
 const (
-	pageBudget    = 9_900_000 // a page stays below 10 MiB
-	shelfSize     = 384 << 10 // of the pages of cells that are packed together, before packing
-	smallBlock    = 16 << 10  // what is smaller is not packed
-	cellsAtOnce   = 256       // that are read before they are packed
-	mostReadCells = 10_000    // cells whose files are read: reading takes most of the time of a page
+	pageBudget  = 9_900_000 // a page stays below 10 MiB
+	shelfSize   = 384 << 10 // of the pages of cells that are packed together, before packing
+	smallBlock  = 16 << 10  // what is smaller is not packed
+	cellsAtOnce = 256       // that are read before they are packed
 )
 
 // Over gives all pages of a benchmark whose details are d: those that can show cells do.
@@ -161,19 +161,15 @@ func rankOf(r bench.Run, fell bool) int {
 func (g *grid) shelve(cells []*gridCell, d Details, room int) (shelves [][]byte, err error) {
 	order := slices.Clone(cells)
 	slices.SortStableFunc(order, func(x, y *gridCell) int { return x.rank - y.rank })
-	placed, read := 0, 0
-	if d != nil && len(order) > mostReadCells {
-		g.Cut = fmt.Sprintf("%d of %d cells are here without conversation, patch and logs: passed trials last. %s", len(order)-mostReadCells/cellsAtOnce*cellsAtOnce, len(order), theRest)
+	placed := 0
+	if n := untoldOf(len(order)); d != nil && n > 0 {
+		g.Cut = fmt.Sprintf("%d of %d cells are here without conversation, patch and logs: passed trials last. %s", n, len(order), theRest)
 	}
-	for batch := range slices.Chunk(order, cellsAtOnce) {
-		if read += len(batch); read > mostReadCells && d != nil {
-			d = untold{}
+	for batch := range readAhead(order, d) {
+		if batch.fault != nil {
+			return nil, batch.fault
 		}
-		pages, err := readCells(batch, d)
-		if err != nil {
-			return nil, err
-		}
-		for len(pages) > 0 {
+		for cells, pages := batch.cells, batch.pages; len(pages) > 0; {
 			n := fits(pages)
 			block, err := newBlock(fmt.Sprintf("cells-%d", len(shelves)), slices.Concat([]byte("["), bytes.Join(pages[:n], []byte(",\n")), []byte("]")))
 			if err != nil {
@@ -183,15 +179,19 @@ func (g *grid) shelve(cells []*gridCell, d Details, room int) (shelves [][]byte,
 				g.Cut = fmt.Sprintf("%d of %d cells have no page here, since the file would grow too large; those that did not pass came first. %s", len(order)-placed, len(order), theRest)
 				return shelves, nil
 			}
-			for i, c := range batch[:n] {
+			for i, c := range cells[:n] {
 				c.row[5], c.row[6] = len(shelves), i
 			}
 			shelves, placed = append(shelves, block), placed+n
-			batch, pages = batch[n:], pages[n:]
+			cells, pages = cells[n:], pages[n:]
 		}
 	}
 	return shelves, nil
 }
+
+// untoldOf is how many of n cells are shown without their files being read. To read those of one takes as long as to read the
+// records of ten, and a page of 100,000 cells may take ten seconds.
+func untoldOf(n int) int { return max(0, n-max(2048, 12_288-n/10)) }
 
 // theRest says where to look for what a page leaves out.
 const theRest = "The folder of the results holds all of it, and assay trace prints it."
@@ -216,19 +216,66 @@ func fits(pages [][]byte) int {
 	return len(pages)
 }
 
+// A batch is some cells with their pages.
+type batch struct {
+	cells []*gridCell
+	pages [][]byte
+	fault error
+}
+
+// readAhead makes the pages of cells, the next ones while somebody packs the last. The files of the last cells of a large run
+// are not read.
+func readAhead(order []*gridCell, d Details) iter.Seq[batch] {
+	return func(yield func(batch) bool) {
+		next := make(chan batch)
+		stop := make(chan struct{})
+		defer close(stop)
+		send := func(b batch) bool {
+			select {
+			case next <- b:
+				return true
+			case <-stop:
+				return false
+			}
+		}
+		go func() {
+			defer close(next)
+			told := len(order) - untoldOf(len(order))
+			for cells := range slices.Chunk(order[:told], cellsAtOnce) {
+				if !send(readCells(cells, d)) {
+					return
+				}
+			}
+			if d != nil {
+				d = untold{}
+			}
+			for cells := range slices.Chunk(order[told:], cellsAtOnce) {
+				if !send(readCells(cells, d)) {
+					return
+				}
+			}
+		}()
+		for b := range next {
+			if !yield(b) {
+				return
+			}
+		}
+	}
+}
+
 // readCells makes the pages of cells, on all processors.
-func readCells(batch []*gridCell, d Details) ([][]byte, error) {
-	pages, faults := make([][]byte, len(batch)), make([]error, len(batch))
+func readCells(cells []*gridCell, d Details) batch {
+	pages, faults := make([][]byte, len(cells)), make([]error, len(cells))
 	var readers sync.WaitGroup
 	for w := range runtime.GOMAXPROCS(0) {
 		readers.Go(func() {
-			for i := w; i < len(batch); i += runtime.GOMAXPROCS(0) {
-				pages[i], faults[i] = json.Marshal(pageOf(*batch[i].run, d))
+			for i := w; i < len(cells); i += runtime.GOMAXPROCS(0) {
+				pages[i], faults[i] = json.Marshal(pageOf(*cells[i].run, d))
 			}
 		})
 	}
 	readers.Wait()
-	return pages, cmp.Or(faults...)
+	return batch{cells, pages, cmp.Or(faults...)}
 }
 
 // pageOf is all that is known of a cell; what could not be read is named on it.
