@@ -13,7 +13,6 @@ import (
 	"github.com/assay-ci/assay/internal/plan"
 	"github.com/assay-ci/assay/internal/report"
 	"github.com/assay-ci/assay/internal/result"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 )
 
@@ -108,8 +107,7 @@ func (dir noResults) Error() string {
 
 // spoilt says what to do about a plan that is no JSON: whatever spoilt it, the cells do not need it.
 func spoilt(err error) error {
-	var damage *jsontext.SyntacticError
-	if !errors.As(err, &damage) {
+	if !errors.Is(err, result.ErrNotJSON) {
 		return err
 	}
 	return unmeasured(fmt.Errorf("%w; move it away: assay run writes it again, and keeps the cells", err))

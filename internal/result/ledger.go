@@ -19,6 +19,7 @@ import (
 
 	"github.com/assay-ci/assay/internal/plan"
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
 )
@@ -222,6 +223,9 @@ func (l *Ledger) replace(name string, data []byte) error {
 // maxManifest bounds what is read of one manifest: some million cells.
 const maxManifest = 1 << 30
 
+// ErrNotJSON is in the error of a manifest that something spoilt.
+var ErrNotJSON = errors.New("it is not JSON")
+
 // ReadManifest reads the manifest of the ledger at dir. A ledger that has none yet gives fs.ErrNotExist.
 func ReadManifest(dir string) (Manifest, error) {
 	var m Manifest
@@ -230,6 +234,9 @@ func ReadManifest(dir string) (Manifest, error) {
 		return m, err
 	}
 	if err := jsonv2.Unmarshal(b, &m, asWritten); err != nil {
+		if bad := (*jsontext.SyntacticError)(nil); errors.As(err, &bad) {
+			err = fmt.Errorf("%w: %w", ErrNotJSON, err)
+		}
 		return m, fmt.Errorf("%s: %w", filepath.Join(dir, manifestName), err)
 	}
 	if m.Schema != Schema {
