@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -15,10 +14,6 @@ import (
 	"github.com/assay-ci/assay/internal/result"
 	"github.com/spf13/cobra"
 )
-
-// reportMemory is from how many bytes on garbage is collected more often than it costs least. The numbers of 100,000 cells are a
-// quarter of a gigabyte, and twice that with the garbage of reading them.
-const reportMemory = 448 << 20
 
 func newReport(x IO) *cobra.Command {
 	var format, file string
@@ -50,7 +45,6 @@ assay report assay-results --format csv -o cells.csv`,
 			if slices.Contains(report.RowFormats, format) {
 				return writeRows(x, args[0], format, file)
 			}
-			debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), reportMemory))
 			faces := report.Faces
 			if format == "html" { // the others look at no cell's files
 				faces = report.Over(detailsOf(args[0]))
