@@ -396,18 +396,18 @@ func ReadOne(dir string, c plan.Cell) (r Result, ok bool, err error) {
 
 // recordOf reads the record of one cell; ok is false when it has none.
 func recordOf(dir string, c plan.Cell, seen *witness, parse parser) (r Result, ok bool, err error) {
-	folder := filepath.Join(dir, filepath.FromSlash(Dir(c)))
-	r, err = readRecord(folder, parse)
+	rel := Dir(c)
+	r, err = readRecord(filepath.Join(dir, filepath.FromSlash(rel)), parse)
 	switch {
 	case errors.Is(err, errNoRecord):
 		return Result{}, false, nil
 	case err == nil && r.Key != c.Key:
 		err = errOtherCell
 	case err == nil:
-		err = seen.checkAgain(dir, Dir(c), r)
+		err = seen.checkAgain(dir, rel, r)
 	}
 	if err != nil {
-		return Result{}, false, fmt.Errorf("%s: %w", Dir(c), err)
+		return Result{}, false, fmt.Errorf("%s: %w", rel, err)
 	}
 	return r, true, nil
 }

@@ -10,9 +10,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -196,7 +196,7 @@ func sumFile(name string) (string, error) {
 // or an artifact store could refuse are folded, with a digest to keep them apart.
 func Dir(c plan.Cell) string {
 	arm := fold(c.Harness) + "~" + fold(c.Model) + "~" + fold(c.Condition)
-	return path.Join("cells", fold(c.Case), arm, fmt.Sprintf("t%d-%.8s", c.Trial, c.Key))
+	return "cells/" + fold(c.Case) + "/" + arm + "/t" + strconv.Itoa(c.Trial) + "-" + c.Key[:min(len(c.Key), 8)]
 }
 
 func fold(name string) string {
