@@ -187,13 +187,18 @@ func shownCases(names []string, lists ...[]moved) []string {
 func caseGroups(b bench.Benchmark, names []string, fell, rose []moved) []caseGroup {
 	type slot struct{ harness, model, name string }
 	runs, missing, changes := make(map[slot][]bench.Run), make(map[slot][]bench.Missing), make(map[slot]string)
-	for _, r := range b.Runs {
-		at := slot{r.Harness, r.Model, r.Case}
-		runs[at] = append(runs[at], r)
+	is := set(names)
+	for i := range b.Runs {
+		if r := &b.Runs[i]; is[r.Case] {
+			at := slot{r.Harness, r.Model, r.Case}
+			runs[at] = append(runs[at], *r)
+		}
 	}
 	for _, m := range b.Missing {
-		at := slot{m.Harness, m.Model, m.Case}
-		missing[at] = append(missing[at], m)
+		if is[m.Case] {
+			at := slot{m.Harness, m.Model, m.Case}
+			missing[at] = append(missing[at], m)
+		}
 	}
 	for _, m := range rose {
 		changes[slot{m.Of.Head.ID.Harness, m.Of.Head.ID.Model, m.Case}] = "better"

@@ -291,6 +291,9 @@ func pageOf(r bench.Run, d Details) Cell {
 	return c
 }
 
+// packers are used again: each is as large as what it packs.
+var packers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+
 // newBlock is a block of data for the page's script. No text in it can end it: in JSON that Go writes, no < stands for itself.
 // What is not packed is ASCII alone, so that whoever reads the file itself is not deceived by what cannot be seen.
 func newBlock(id string, data []byte) ([]byte, error) {
@@ -299,7 +302,9 @@ func newBlock(id string, data []byte) ([]byte, error) {
 		data = asciiJSON(data)
 	} else {
 		var out bytes.Buffer
-		z := gzip.NewWriter(&out)
+		z := packers.Get().(*gzip.Writer)
+		defer packers.Put(z)
+		z.Reset(&out)
 		if _, err := z.Write(data); err != nil {
 			return nil, err
 		}

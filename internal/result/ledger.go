@@ -310,8 +310,8 @@ func Read(dir string, cells []plan.Cell) iter.Seq2[Result, error] {
 	}
 }
 
-// ReadNumbers is [Read] in less time, for who counts: scores, findings and files are empty, and so is what proves the place
-// of the agent, egress and contamination.
+// ReadNumbers is [Read] in less time, for who counts: the cell, its attempt and end, the counts of its diff scope, turns and
+// usage of its agent, and durations. All else is empty.
 func ReadNumbers(dir string, cells []plan.Cell) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) {
 		if seen, ok := heard(dir, yield); ok {

@@ -16,9 +16,10 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/assay-ci/assay/internal/diffscope"
 	"github.com/assay-ci/assay/internal/plan"
+	"github.com/assay-ci/assay/internal/trace"
 	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
@@ -61,25 +62,35 @@ func parseWhole(data []byte) (r Result, err error) {
 	return r, err
 }
 
-// parseNumbers passes over what only pages show: half of the time of parseWhole.
+// parseNumbers reads what [ReadNumbers] gives, in a third of the time of parseWhole.
 func parseNumbers(data []byte) (Result, error) {
 	var r struct {
-		Result
-		Scores        passedOver `json:"scores"`
-		Egress        passedOver `json:"egress"`
-		Contamination passedOver `json:"contamination"`
-		Findings      passedOver `json:"findings"`
-		Redacted      passedOver `json:"redacted"`
-		Files         passedOver `json:"files"`
+		Schema int `json:"schema"`
+		plan.Cell
+		Attempt   int         `json:"attempt"`
+		Status    Status      `json:"status"`
+		Class     trace.Class `json:"class"`
+		Reason    Reason      `json:"reason"`
+		DiffScope *struct {
+			diffscope.Counts
+		} `json:"diff_scope"`
+		Agent struct {
+			Turns *int         `json:"turns"`
+			Usage *trace.Usage `json:"usage"`
+		} `json:"agent"`
+		Took Durations `json:"took"`
+		Sum  string    `json:"sum"`
 	}
 	err := jsonv2.Unmarshal(data, &r, asWritten)
-	return r.Result, err
+	out := Result{
+		Schema: r.Schema, Cell: r.Cell, Attempt: r.Attempt, Status: r.Status, Class: r.Class, Reason: r.Reason,
+		Agent: Agent{Turns: r.Agent.Turns, Usage: r.Agent.Usage}, Took: r.Took, Sum: r.Sum,
+	}
+	if r.DiffScope != nil {
+		out.DiffScope = &diffscope.Scope{Counts: r.DiffScope.Counts}
+	}
+	return out, err
 }
-
-// passedOver takes any value and keeps nothing of it.
-type passedOver struct{}
-
-func (passedOver) UnmarshalJSONFrom(from *jsontext.Decoder) error { return from.SkipValue() }
 
 // decode reads a record and checks its sum.
 func decode(data []byte, parse parser) (Result, error) {

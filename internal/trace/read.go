@@ -48,7 +48,7 @@ func Read(r io.Reader) iter.Seq2[Event, error] { return read(r, maxLines) }
 // read is Read with another limit of lines.
 func read(r io.Reader, lines int) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		in := bufio.NewReaderSize(r, 64<<10)
+		in := bufio.NewReaderSize(r, 16<<10) // a report reads thousands of short traces
 		var line []byte
 		for n := 1; ; n++ {
 			var size int64
