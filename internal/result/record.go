@@ -147,8 +147,8 @@ func readWhole(dir string) (Result, error) {
 	return r, nil
 }
 
-// openFile opens a regular file for reading, and tells its size. A ledger may come from elsewhere, and an agent of the same user could reach it:
-// a FIFO at the place of a file must not be waited for, and a link not be followed.
+// openFile opens a regular file for reading, and tells its size. A ledger may come from elsewhere, and an agent of the same user
+// could reach it: a FIFO at the place of a file must not be waited for, and a link not be followed.
 func openFile(name string) (f *os.File, size int64, err error) {
 	f, err = os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
