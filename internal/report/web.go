@@ -191,7 +191,7 @@ func (g *grid) shelve(cells []*gridCell, d Details, room int) (shelves [][]byte,
 
 // untoldOf is how many of n cells are shown without their files being read. To read those of one takes as long as to read the
 // records of ten, and a page of 100,000 cells may take ten seconds.
-func untoldOf(n int) int { return max(0, n-max(2048, 12_288-n/10)) }
+func untoldOf(n int) int { return max(0, n-max(1024, 11_264-n/10)) }
 
 // theRest says where to look for what a page leaves out.
 const theRest = "The folder of the results holds all of it, and assay trace prints it."
