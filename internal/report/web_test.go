@@ -10,7 +10,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -398,4 +400,52 @@ func TestLeaveLargeRun(t *testing.T) {
 		t.Skip("call it with -leave=DIR -cells=100000")
 	}
 	newBedAt(t, *leaveAt, *largeCells, "")
+}
+
+// asked counts the cells whose files somebody asked for.
+type asked struct{ n atomic.Int64 }
+
+func (a *asked) Cell(r bench.Run) (Cell, error) {
+	a.n.Add(1)
+	return Cell{Folder: r.Case}, nil
+}
+
+// TestFilesOfLargeRuns: of a large run the files of the first cells are read, those of the others are not and their pages say so;
+// no cell is lost, and none changes its place.
+func TestFilesOfLargeRuns(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]int{0: 0, 1: 1, 10_240: 10_240, 10_300: 10_234, 20_000: 9264, 100_000: 1264, 1_000_000: 1024} {
+		if told := n - untoldOf(n); told != want {
+			t.Errorf("%d cells: the files of %d are read, want %d", n, told, want)
+		}
+	}
+	const n = 12_000
+	cells := make([]*gridCell, n)
+	for i := range cells {
+		cells[i] = &gridCell{run: &bench.Run{Case: strconv.Itoa(i), Phase: "screen"}}
+	}
+	var d asked
+	i := 0
+	for batch := range readAhead(cells, &d) {
+		if batch.fault != nil {
+			t.Fatal(batch.fault)
+		}
+		for j, page := range batch.pages {
+			var c Cell
+			if err := json.Unmarshal(page, &c); err != nil {
+				t.Fatal(err)
+			}
+			told := i < n-untoldOf(n)
+			if batch.cells[j] != cells[i] || told != (c.Folder == strconv.Itoa(i)) || told == (len(c.Cut) > 0) {
+				t.Fatalf("cell %d: %+v", i, c)
+			}
+			i++
+		}
+	}
+	if i != n || int(d.n.Load()) != n-untoldOf(n) {
+		t.Errorf("%d cells of %d, the files of %d were read, want %d", i, n, d.n.Load(), n-untoldOf(n))
+	}
+	for range readAhead(cells, nil) {
+		break // whoever packs them may have enough
+	}
 }
